@@ -1,0 +1,1 @@
+"""Pure functions on frames: scaling, memory, prediction, cost, decision, tables."""

@@ -1,0 +1,1 @@
+"""What runs inside the ranks: fine-tune, collectives, parallel modes, meters."""

@@ -1,0 +1,184 @@
+"""The typed schema of the Hydra tree: one frozen dataclass a group. Plain data; Hydra itself is not imported here.
+
+Fields are strings where the choice is open to a registry; `configs.cell` checks their values and names the legal ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+
+@dataclass(frozen=True)
+class Model:
+    """A Hugging Face causal language model: its own config.json as data, or a folder that holds one."""
+
+    name: str = "tiny"
+    path: Optional[str] = None  # folder with config.json (and safetensors, for init=pretrained); offline
+    init: str = "random"  # random: seeded by parameter name, no download; pretrained: streamed from safetensors
+    config: dict[str, Any] = field(default_factory=dict)  # transformers config fields, model_type included
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How one training step is spread over the ranks. dp x tp x pp is the world size."""
+
+    name: str = "ddp"
+    engine: str = "torch"
+    dp: Optional[int] = None  # None: what is left of the world size
+    tp: Optional[int] = 1
+    pp: Optional[int] = 1
+    shard: str = "none"  # what data parallelism shards: none | full (parameters, gradients, optimizer states)
+    zero_stage: int = 0
+    schedule: str = "1f1b"  # gpipe | 1f1b | interleaved | zero_bubble
+    reshard_after_forward: bool = True
+    sequence_parallel: bool = False
+    loss_parallel: bool = False
+    offload: str = "none"  # none | optimizer | all: what ZeRO keeps in host memory
+    replicate: int = 1  # hybrid sharding: how many copies of a fully sharded group
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained, by which optimizer, in which precision."""
+
+    name: str = "full"
+    method: str = "full"  # full | lora
+    optimizer: str = "adamw"  # adamw | adamw8bit | sgd | adafactor
+    state_dtype: str = "fp32"  # fp32 | bf16
+    precision: str = "fp32"  # fp32 | bf16 | bf16_pure | fp16
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    clip_norm: Optional[float] = 1.0
+    checkpointing: str = "none"  # none | selective | full
+    compile: bool = False
+    attention: str = "sdpa"  # eager | sdpa | flash_attention_2
+    lora_rank: int = 16
+    lora_alpha: int = 32
+    lora_targets: list[str] = field(default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj"])
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the tokens come from. Sequences are packed unless `packing` is off."""
+
+    text: Optional[str] = None  # a UTF-8 file; None: pydoc_data.topics, the English text every Python ships
+    packing: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """When a measurement is good enough, and what it may cost at most."""
+
+    min_steps: int = 5
+    max_steps: int = 50
+    max_seconds: float = 60.0
+    rel_ci: float = 0.01  # stop when the 95 % interval of the median step is this narrow, relative to the median
+    warmup_steps: int = 2  # the least; warm-up ends when the step time is steady
+    max_warmup_steps: int = 10
+    meters: bool = True
+    start_timeout_s: float = 600.0
+    step_timeout_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Sizes and operations of `benchmark=collectives`."""
+
+    ops: list[str] = field(default_factory=lambda: ["all_reduce"])
+    min_bytes: int = 1024
+    max_bytes: int = 4 * 1024 * 1024
+    factor: int = 4
+    step_bytes: Optional[int] = None
+    dtypes: list[str] = field(default_factory=lambda: ["fp32"])
+    warmup_iters: int = 3
+    iters: int = 20
+    in_place: bool = True
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a cell measures."""
+
+    name: str = "finetune"
+    collectives: Collectives = field(default_factory=Collectives)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The job to be paid for."""
+
+    epoch_tokens: Optional[float] = None  # None: the tokens of the measured data set
+    epochs: float = 1.0
+    deadline_hours: Optional[float] = None
+    budget: Optional[float] = None  # in the price sheet's currency
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a sweep may spend; None is no bound."""
+
+    card_hours: Optional[float] = None
+    money: Optional[float] = None
+    minutes: Optional[float] = None
+    tier: Optional[str] = None  # the tier that turns card-hours into money
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A card and its links, as the vendor states them. Bandwidths are per card and direction, GB/s in powers of ten."""
+
+    name: str = "cpu"
+    device: str = "cpu"  # cpu | cuda
+    card_names: list[str] = field(default_factory=list)  # what the driver calls this card
+    card_memory_gib: Optional[float] = None
+    peak_tflops: dict[str, float] = field(default_factory=dict)  # dense, by precision: fp32, tf32, bf16, fp16, fp8
+    memory_gbps: Optional[float] = None
+    interconnect: str = "shared memory"
+    intra_node_gbps: Optional[float] = None
+    inter_node_gbps: Optional[float] = None
+    cards_per_node: int = 8
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes of one cell. By hand: the same command on every node, with its own node_rank."""
+
+    nodes: int = 1
+    node_rank: int = 0
+    rendezvous: Optional[str] = None  # host:port of node 0
+    threads_per_rank: int = 1  # the same at every card count, or the one-card baseline would be inflated
+    env: dict[str, str] = field(default_factory=dict)  # NCCL_* and friends for the ranks of a cell
+
+
+@dataclass(frozen=True)
+class Config:
+    """The root of the tree."""
+
+    study_name: str = "default"
+    results_dir: str = "results/runs"
+    benchmark: Benchmark = field(default_factory=Benchmark)
+    model: Model = field(default_factory=Model)
+    mode: Mode = field(default_factory=Mode)
+    recipe: Recipe = field(default_factory=Recipe)
+    data: Data = field(default_factory=Data)
+    machine: Machine = field(default_factory=Machine)
+    measure: Measure = field(default_factory=Measure)
+    workload: Workload = field(default_factory=Workload)
+    budget: Budget = field(default_factory=Budget)
+    cluster: Cluster = field(default_factory=Cluster)
+    cards: int = 1
+    seq_len: int = 128
+    micro_batch: Union[int, str] = 2  # sequences a rank takes through the model at once, or "auto"
+    global_batch: int = 16  # sequences in one optimizer step; under weak scaling, at one card
+    scaling: str = "strong"  # strong: the global batch is fixed; weak: the batch per card is
+    repeat: int = 0  # which repeat of the cell this is; repeats are separate records
+    price_sheets: list[str] = field(default_factory=lambda: ["jiangsu"])
+    source: Optional[str] = None  # a measurement CSV to read instead of a study
+    gate: str = "on"  # on: a cell that cannot fit is recorded infeasible and not run
+    retry: str = "failed"  # which records are measured again: none | failed | oom | all
+    format: str = "text"  # text | json
+    lang: str = "en"
+    grids: list[dict[str, str]] = field(default_factory=list)  # a preset's sweeps: each a product of overrides

@@ -1,0 +1,1 @@
+"""Starts work: the command line, Hydra entry points, elastic agents, sweeps, resume."""

@@ -1,0 +1,1 @@
+"""The contract between measuring and analysing: the record of a cell, and the store of a study."""
