@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -136,7 +137,7 @@ def split_layers(layers: int, stages: int) -> list[range]:
     bounds = [0]
     for stage in range(stages):
         bounds.append(bounds[-1] + base + (stage < extra))
-    return [range(a, b) for a, b in zip(bounds, bounds[1:])]
+    return [range(a, b) for a, b in itertools.pairwise(bounds)]
 
 
 def named(mode: Mode, layout: Layout) -> Mode:
