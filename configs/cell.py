@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from configs.errors import ConfigError, choose
 from configs.layout import Layout, ModelShape, check_layout, model_shape, named, resolve_layout
@@ -179,16 +179,16 @@ def to_dict(cell: Cell) -> dict[str, Any]:
     return asdict(cell)
 
 
-def from_dict(kind: type[T], data: Mapping[str, Any]) -> T:
+def from_dict(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Build the dataclass `kind` (nested ones too) from plain data. Raises ConfigError on an unknown field."""
     hints = get_type_hints(kind)
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     for key in data:
-        choose(f"{kind.__name__.lower()} field", key, known)
-    return kind(**{key: _build(hints[key], value) for key, value in data.items()})
+        choose(where or "field", str(key), known)
+    return kind(**{key: _build(hints[key], value, f"{where}.{key}".lstrip(".")) for key, value in data.items()})
 
 
-def _build(hint: Any, value: Any) -> Any:
-    if get_origin(hint) is Union and value is not None:
-        hint = next((arg for arg in get_args(hint) if is_dataclass(arg)), hint)
-    return from_dict(hint, value) if isinstance(hint, type) and is_dataclass(hint) else value
+def _build(hint: Any, value: Any, where: str) -> Any:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_dict(hint, value, where)
+    return value

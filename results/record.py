@@ -60,7 +60,7 @@ class Record:
 
 def to_json(record: Record) -> dict[str, Any]:
     """`record` as strict JSON data: NaN and infinities become None, so that every reader accepts the file."""
-    cleaned: dict[str, Any] = _finite(asdict(record))
+    cleaned: dict[str, Any] = finite(asdict(record))
     return cleaned
 
 
@@ -82,11 +82,12 @@ def from_json(data: Any) -> Record:
         raise RecordError(str(wrong).replace("Record.__init__() ", "")) from None
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """`value` with NaN and infinities replaced by None at every depth: strict JSON has no word for them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

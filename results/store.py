@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from configs.errors import ConfigError, choose
-from results.record import MEASURED, STATUSES, Record, RecordError, from_json, to_json
+from results.record import MEASURED, STATUSES, Record, RecordError, finite, from_json, to_json
 
 RECORD_FILE = "record.json"
 
@@ -43,7 +43,7 @@ _NOT_IN_FRAME = ("config", "collectives")
 
 
 def write_json_atomically(path: Path, data: Any) -> None:
-    """Write strict JSON so that `path` holds either the old content or all of the new, whatever dies when.
+    """Write strict JSON (NaN becomes null) so that `path` holds either the old content or all of the new.
 
     Temporary file in the same folder, fsync, rename, fsync of the folder. Leaves nothing behind when it fails.
     """
@@ -51,7 +51,7 @@ def write_json_atomically(path: Path, data: Any) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, allow_nan=False, indent=1, ensure_ascii=False)
+            json.dump(finite(data), file, allow_nan=False, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())

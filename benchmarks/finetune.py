@@ -1,0 +1,107 @@
+"""The fine-tune benchmark: real optimizer steps on real text, timed, with the loss to show that they trained.
+
+Also an entry of its own for clusters that script torchrun: `torchrun ... -m benchmarks.finetune mode=tp cards=4`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from benchmarks import data
+from benchmarks.measure import Steps, run_steps
+from benchmarks.memory import memory_by_rank, reset_peak
+from benchmarks.ranks import Heartbeat
+from benchmarks.train import build_job
+from configs.cell import Cell
+from configs.layout import Layout
+from results.flops import model_flops_per_token, utilisation
+from results.statistics import summarise
+
+
+class NonFiniteLoss(RuntimeError):
+    """The training diverged: its speed is not the speed of a fine-tune."""
+
+
+def finetune(cell: Cell, device: torch.device, heartbeat: Heartbeat) -> dict[str, Any] | None:
+    """Measure one cell on this rank; rank 0 returns the measurement's sections, as the record names them."""
+    reset_peak(device)
+    packed = data.load(cell.data, cell.seq_len)
+    job = build_job(cell, device)
+    heartbeat.beat("built")
+    losses: list[torch.Tensor] = []
+
+    def step(number: int) -> float:
+        before = time.perf_counter()
+        rows = data.batch(packed, number, cell.global_batch, job.dp_rank, cell.layout.dp)
+        waited = time.perf_counter() - before
+        losses.append(job.step(rows))
+        return waited
+
+    def on_chunk(phase: str, steps: int, step_s: float) -> None:
+        heartbeat.beat(phase, steps, step_s=step_s, tokens_per_s=cell.global_batch_tokens / step_s)
+
+    steps = run_steps(step, cell.measure, device, on_chunk)
+    mean_losses = total_losses(losses, cell.layout)
+    memory = memory_by_rank(device)
+    if dist.get_rank() != 0:
+        return None
+    if not all(loss == loss and abs(loss) != float("inf") for loss in mean_losses):
+        raise NonFiniteLoss(f"loss went from {mean_losses[0]:.4g} to {mean_losses[-1]:.4g}")
+    return {
+        "workload": {"parameters": job.parameters, "data_set_tokens": packed.target_tokens},
+        "throughput": throughput(cell, steps, job.parameters),
+        "memory": memory,
+        "loss": {"first": mean_losses[0], "last": mean_losses[-1], "steps": mean_losses},
+    }
+
+
+def total_losses(losses: list[torch.Tensor], layout: Layout) -> list[float]:
+    """Mean loss over the global batch of every step, on every rank; tensor-parallel ranks hold the same value."""
+    total = torch.stack([loss.float() for loss in losses])
+    dist.all_reduce(total)
+    return (total / layout.tp).tolist()
+
+
+def throughput(cell: Cell, steps: Steps, parameters: int) -> dict[str, Any]:
+    """The record's throughput section. tokens_per_s x the median step is the global batch, exactly."""
+    summary = summarise(steps.times_s)
+    rate = cell.global_batch_tokens / summary.median
+    shape = cell.shape
+    look_up = 0 if shape.tied_embeddings else shape.vocab * shape.hidden
+    flops = [
+        model_flops_per_token(
+            parameters, look_up, shape.layers, shape.heads * shape.head_dim, cell.seq_len, causal=causal
+        )
+        for causal in (False, True)
+    ]
+    peak = cell.machine.peak_tflops.get(cell.recipe.precision.split("_")[0])
+    return {
+        "steps": len(steps.times_s),
+        "step_time_s": {
+            "median": summary.median,
+            "ci95_low": summary.ci95_low,
+            "ci95_high": summary.ci95_high,
+            "cv": summary.cv,
+        },
+        "step_times_s": steps.times_s,
+        "warmup_times_s": steps.warmup_times_s,
+        "stopped_by": steps.stopped_by,
+        "by_rank_median_s": steps.by_rank_median_s,
+        "tokens_per_s": rate,
+        "tokens_per_s_per_card": rate / cell.cards,
+        "model_flops_per_token": flops[0],
+        "mfu": utilisation(flops[0], rate / cell.cards, peak),
+        "mfu_causal": utilisation(flops[1], rate / cell.cards, peak),
+        "useful_token_fraction": 1.0,  # packed: every target carries loss
+        "data_wait_fraction": steps.data_wait_fraction,
+    }
+
+
+if __name__ == "__main__":
+    from benchmarks.entry import main
+
+    main()

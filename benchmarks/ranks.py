@@ -1,0 +1,151 @@
+"""The life of one rank: environment, device, process group, heartbeat, measurement file, error file, a quiet end."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from configs.cell import Cell, from_dict
+from results.store import write_json_atomically
+
+MEASUREMENT_FILE = "measurement.json"
+HEARTBEAT_BYTES = 512
+_PR_SET_PDEATHSIG = 1
+
+
+class Heartbeat:
+    """A rank's latest sign of life, one fixed-size JSON line in a file of its own that the launcher polls."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o644)
+        self._rank = rank
+        self.beat("start")
+
+    def beat(self, phase: str, step: int = 0, **facts: float) -> None:
+        line = json.dumps(
+            {"rank": self._rank, "pid": os.getpid(), "phase": phase, "step": step, "time": time.time(), **facts}
+        )
+        os.pwrite(self._file, line.encode().ljust(HEARTBEAT_BYTES - 1) + b"\n", 0)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+# A benchmark is a function of the cell, this rank's device and its heartbeat; rank 0's return is the measurement.
+Benchmark = Callable[[Cell, torch.device, Heartbeat], "dict[str, Any] | None"]
+
+
+def enter(cell_data: Mapping[str, Any], folder: str, benchmark_path: str) -> None:
+    """A rank's whole life, as the elastic agent starts it. `benchmark_path` is "module:function".
+
+    Raises whatever the benchmark raises, after writing it to the rank's error file.
+    """
+    die_with_parent()
+    module, function = benchmark_path.split(":")
+    cell: Cell = from_dict(Cell, cell_data)
+    os.environ.update(cell.cluster.env)
+    benchmark = getattr(__import__(module, fromlist=[function]), function)
+    run_rank(cell, Path(folder), benchmark)
+
+
+def run_rank(cell: Cell, folder: Path, benchmark: Benchmark) -> dict[str, Any] | None:
+    """Run `benchmark` on this rank between process group set-up and tear-down; rank 0 writes the measurement file.
+
+    Returns rank 0's measurement, None elsewhere. Once the measurement is on disk, no trouble at the end undoes it.
+    """
+    rank = int(os.environ["RANK"])
+    folder.mkdir(parents=True, exist_ok=True)
+    heartbeat = Heartbeat(folder / f"rank{rank}.heartbeat", rank)
+    stacks = (folder / f"rank{rank}.stacks").open("w")
+    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    try:
+        check_world(cell)
+        device = pick_device(cell)
+        torch.set_num_threads(cell.cluster.threads_per_rank)
+        start_process_group(cell, device)
+        heartbeat.beat("built")
+        measurement = benchmark(cell, device, heartbeat)
+        if rank == 0:
+            write_json_atomically(folder / MEASUREMENT_FILE, measurement)
+        heartbeat.beat("done")
+    except BaseException as error:
+        write_error(folder, rank, error)
+        raise
+    finally:
+        faulthandler.unregister(signal.SIGUSR1)
+        stacks.close()
+    leave(heartbeat)
+    return measurement
+
+
+def leave(heartbeat: Heartbeat) -> None:
+    """Leave the process group together. A peer that is already gone cannot harm a finished measurement."""
+    try:
+        dist.barrier()
+        dist.destroy_process_group()
+    except RuntimeError as error:
+        print(f"tear-down: {error}", file=sys.stderr)
+    heartbeat.close()
+
+
+def check_world(cell: Cell) -> None:
+    """The ranks that came must be the ranks that were planned: fewer would be reported as if they were all."""
+    world = int(os.environ["WORLD_SIZE"])
+    if world != cell.cards:
+        raise RuntimeError(f"cards={cell.cards} were planned and {world} ranks started")
+
+
+def pick_device(cell: Cell) -> torch.device:
+    """This rank's device by its *local* rank. Raises if the machine asked for has no such accelerator."""
+    if cell.machine.device == "cpu":
+        return torch.device("cpu")
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise RuntimeError(f"rank {os.environ['RANK']} needs local card {local_rank}; {count} are visible")
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def start_process_group(cell: Cell, device: torch.device) -> None:
+    if device.type == "cpu" and cell.cluster.nodes == 1 and sys.platform == "linux":
+        # Gloo looks up the host's own name, which on many rented machines does not resolve
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group(
+        backend="gloo" if device.type == "cpu" else "nccl",
+        timeout=timedelta(seconds=cell.measure.step_timeout_s),
+        device_id=None if device.type == "cpu" else device,
+    )
+
+
+def write_error(folder: Path, rank: int, error: BaseException) -> None:
+    """The rank's own account of its end, for the launcher to find the first cause among all ranks'."""
+    write_json_atomically(
+        folder / f"rank{rank}.error.json",
+        {
+            "rank": rank,
+            "kind": type(error).__name__,
+            "message": str(error)[:4000],
+            "traceback": "".join(traceback.format_exception(error))[-8000:],
+            "time": time.time(),
+        },
+    )
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this rank when the process that forked it dies: no rank outlives its launcher."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

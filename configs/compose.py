@@ -1,0 +1,186 @@
+"""From overrides to a typed Config, through Hydra; and Hydra's errors as one line that names what is legal."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from configs.cell import from_dict
+from configs.errors import ConfigError
+from configs.schema import Config
+
+CONFIG_DIR = str(Path(__file__).parent.resolve())
+ROOT = "config"
+
+
+def register() -> None:
+    """Make the schema known to Hydra. Safe to call again."""
+    ConfigStore.instance().store(name="schema", node=_schema())
+
+
+def _schema() -> DictConfig:
+    """The schema as a node that can be merged into: OmegaConf makes a frozen dataclass read-only, at every depth."""
+    schema: DictConfig = OmegaConf.structured(Config)
+    _writable(schema)
+    return schema
+
+
+def _writable(node: DictConfig) -> None:
+    OmegaConf.set_readonly(node, None)
+    for _, child in node.items_ex(resolve=False):
+        if isinstance(child, DictConfig):
+            _writable(child)
+
+
+def typed(config: DictConfig) -> Config:
+    """The composed `config` as frozen dataclasses, without Hydra's own node. Raises ConfigError on an ill value."""
+    try:
+        content = OmegaConf.create({k: v for k, v in config.items_ex(resolve=False) if k != "hydra"})
+        plain = OmegaConf.to_container(OmegaConf.merge(_schema(), content), resolve=True)
+    except OmegaConfBaseException as error:
+        raise explain(error, []) from None
+    assert isinstance(plain, dict)
+    return from_dict(Config, {str(key): value for key, value in plain.items()})
+
+
+def compose_config(overrides: list[str]) -> Config:
+    """Compose the tree with `overrides`, one value each; nothing is written. Raises ConfigError."""
+    return compose_grid(overrides)[0]
+
+
+def compose_grid(overrides: list[str], sweep: bool = False) -> list[Config]:
+    """Every point of the grid that `overrides` and the preset's own grids span, in order, without repetition.
+
+    A preset's grids are products of their own; what the command line says of a field replaces what they say. Sweeps on
+    the command line are refused unless `sweep`. Raises ConfigError.
+    """
+    register()
+    arguments = rewrite(overrides)
+    try:
+        with initialize_config_dir(CONFIG_DIR, version_base="1.3"):
+            parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+            parsed = parser.parse_overrides(arguments)
+            swept = [override.is_sweep_override() for override in parsed]
+            fixed = [text for text, is_swept in zip(arguments, swept, strict=True) if not is_swept]
+            if len(fixed) < len(arguments) and not sweep:
+                compose(ROOT, overrides=arguments)  # says which one is ambiguous
+            whole = typed(compose(ROOT, overrides=fixed))
+            if not whole.grids and len(fixed) == len(arguments):
+                return [whole]
+            points: dict[tuple[str, ...], None] = {}
+            for grid in whole.grids or [{}]:
+                block = [f"{key}={value}" for key, value in grid.items()]
+                for point in BasicSweeper.split_arguments(parser.parse_overrides([*block, *arguments]), None)[0]:
+                    points[tuple(point)] = None
+            return [typed(compose(ROOT, overrides=list(point))) for point in points]
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explain(error, arguments) from None
+
+
+def rewrite(overrides: Iterable[str]) -> list[str]:
+    """The short names of the command line in Hydra's terms.
+
+    `study=NAME` and `prices=A,B` name a folder and a list, where Hydra would take the groups of those names.
+    """
+    result = []
+    for override in overrides:
+        if match := re.fullmatch(r"study=(.*)", override):
+            result.append(f"study_name={_quoted(match[1])}")
+        elif match := re.fullmatch(r"prices=(.*)", override):
+            names = [name for name in match[1].strip("[]").split(",") if name]
+            result.append(f"price_sheets=[{','.join(map(_quoted, names))}]")
+        elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir)=([^'\"].*)", override):
+            result.append(f"{match[1]}={_quoted(match[2])}")
+        else:
+            result.append(override)
+    return result
+
+
+def _quoted(text: str) -> str:
+    """A value that Hydra's grammar takes as one string, whatever stands in it."""
+    text = text.strip().strip("'\"")
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def explain(error: Exception, overrides: list[str]) -> ConfigError:
+    """Hydra's or OmegaConf's complaint as where, what, allowed."""
+    text = str(error)
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException):
+        text = f"{text}\n{cause}"
+    # a group's option that does not exist: list those that do
+    if match := re.search(r"Could not find '([^']+)/([^'/]+)'", text):
+        return _unknown_option(match[1], match[2])
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        if "is not in struct" in text or "not in" in text or "No match in the defaults list" in text:
+            return _unknown_field(key)
+        return ConfigError(key, _reason(text))
+    if match := re.search(r"full_key: (\S+)", text):
+        key = match[1]
+        if "not in '" in text or "is not in struct" in text:
+            return _unknown_field(key)
+        return ConfigError(key, _reason(text), _expected(key))
+    if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
+        return ConfigError(match[1], "is a sweep", "-m runs it as one; name=[a,b] is a list; quotes make it one value")
+    if "LexerNoViableAlt" in text or "mismatched input" in text or "extraneous input" in text:
+        return ConfigError("override", " ".join(text.split("See https")[0].split()), "NAME=VALUE")
+    return ConfigError("config", " ".join(text.split())[:300])
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    useful = [line for line in lines if not line.startswith(("full_key", "object_type", "Error merging", "reference"))]
+    return (useful[-1] if useful else lines[0]).removeprefix("Value ")
+
+
+def _unknown_option(group: str, option: str) -> ConfigError:
+    folder = Path(CONFIG_DIR) / group
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    near = difflib.get_close_matches(option, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return ConfigError(group, f"{option!r} is unknown", f"{hint}known: {', '.join(known)}")
+
+
+def _unknown_field(key: str) -> ConfigError:
+    *path, name = key.split(".")
+    known = _fields_at(path)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {'.'.join([*path, near[0]])}? " if near else ""
+    place = f"fields of {'.'.join(path)}" if path else "fields"
+    return ConfigError(key, "no such field", f"{hint}{place}: {', '.join(known)}" if known else "")
+
+
+def _expected(key: str) -> str:
+    *path, name = key.split(".")
+    kind: Any = _kind_at(path)
+    hint = get_type_hints(kind).get(name) if kind is not None else None
+    return f"expected {getattr(hint, '__name__', str(hint).replace('typing.', ''))}" if hint else ""
+
+
+def _kind_at(path: list[str]) -> Any:
+    kind: Any = Config
+    for step in path:
+        if not is_dataclass(kind):
+            return None
+        kind = get_type_hints(kind).get(step)
+    return kind if is_dataclass(kind) else None
+
+
+def _fields_at(path: list[str]) -> list[str]:
+    kind = _kind_at(path)
+    return [] if kind is None else [field.name for field in fields(kind)]

@@ -1,0 +1,90 @@
+"""What a person sees while a sweep runs: one live line for the running cell, plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from configs.cell import Cell
+from launch.heartbeats import Beats
+from results.record import Record
+
+PLAIN_EVERY_S = 10.0
+_STYLES = {"ok": "green", "oom": "red", "failed": "red", "timeout": "red", "infeasible": "yellow"}
+
+
+class Progress:
+    """Lines about the cells of one sweep, on standard error: standard output is for results alone."""
+
+    def __init__(self, cells: int, console: Console) -> None:
+        self._cells, self._console = cells, console
+        self._number, self._label, self._bound_s = 0, "", 0.0
+        self._started = self._said = time.monotonic()
+        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+
+    def begin(self, number: int, cell: Cell) -> None:
+        self._number, self._label = number, cell.label
+        self._bound_s = cell.measure.max_seconds
+        self._started = self._said = time.monotonic()
+        self.beats([])
+
+    def beats(self, beats: Beats) -> None:
+        """Show the ranks' latest heartbeats."""
+        line = Text(f"  [{self._number}/{self._cells}] {self._label}  {describe(beats)}  {self._clock()}")
+        if self._live:
+            self._live.update(line, refresh=True)
+        elif time.monotonic() - self._said >= PLAIN_EVERY_S:
+            self._said = time.monotonic()
+            self._console.print(line)
+
+    def end(self, record: Record) -> None:
+        self._say(self._number, self._label, record.status, outcome(record), record.wall_s)
+
+    def skipped(self, number: int, cell: Cell, record: Record) -> None:
+        self._say(number, cell.label, record.status, f"{outcome(record)}  (already measured)", None)
+
+    def _say(self, number: int, label: str, status: str, text: str, wall_s: float | None) -> None:
+        line = Text(f"  [{number}/{self._cells}] {label}  ")
+        line.append(status, style=_STYLES.get(status, ""))
+        line.append(f"  {text}" + (f"  {wall_s:.1f} s" if wall_s is not None else ""))
+        self._console.print(line)
+
+    def _clock(self) -> str:
+        elapsed = time.monotonic() - self._started
+        return f"{elapsed:.0f} s, at most {max(self._bound_s - elapsed, 0):.0f} s of measuring left"
+
+
+def describe(beats: Beats) -> str:
+    """Phase, step and rate of the rank that is furthest behind: the job is where that one is."""
+    if not beats:
+        return "starting"
+    slowest = min(beats, key=lambda beat: (beat.get("step", 0), beat["time"]))
+    rate = f", {slowest['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in slowest else ""
+    return f"{slowest['phase']} step {slowest.get('step', 0)}{rate}"
+
+
+def outcome(record: Record) -> str:
+    """A record in a phrase: the rate it measured, or why not."""
+    if record.error is not None:
+        who = f"rank {record.error.rank}: " if record.error.rank is not None else ""
+        hint = f" ({record.error.hint})" if record.error.hint else ""
+        return f"{who}{record.error.kind}: {' '.join(record.error.message.split())[:160]}{hint}"
+    if record.collectives:
+        best = max(record.collectives, key=lambda row: row.get("busbw_gbps") or 0)
+        return f"{best['op']} busbw up to {best['busbw_gbps']:.2f} GB/s"
+    if rate := record.throughput.get("tokens_per_s"):
+        return f"{rate:,.0f} tokens/s"
+    return ""
