@@ -116,6 +116,24 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """What a job costs besides the cards' working hours. All zero: only the tier's own charges count."""
+
+    idle_share: float = 0.0  # share of the rented hours in which the cards do not work, 0 to below 1
+    debug_hours: float = 0.0  # getting a multi-card job to run: rented hours, only where cards > 1
+    person_rate: float = 0.0  # money for an hour of the person who sets up and debugs
+    person_currency: Optional[str] = None  # None: that of the price sheet
+    storage_gb: float = 0.0  # kept for the rental, at the tier's storage price
+    storage_months: Optional[float] = None  # None: as long as the rental
+    egress_gb: float = 0.0  # moved out at the tier's egress price
+    dataset_gb: float = 0.0  # read once an epoch; slower storage than the cards' pace stretches the epoch
+    checkpoint_gb: float = 0.0  # written at the tier's write speed, while the cards wait
+    checkpoint_s: float = 0.0  # the same as time, where the size or the speed is not known
+    checkpoint_interval_hours: float = 0.0  # 0: none are written, so an interruption loses everything
+    restart_hours: float = 0.0  # from an interruption until the job works again
+
+
+@dataclass(frozen=True)
 class Budget:
     """What a sweep may spend; None is no bound."""
 
@@ -167,6 +185,7 @@ class Config:
     machine: Machine = field(default_factory=Machine)
     measure: Measure = field(default_factory=Measure)
     workload: Workload = field(default_factory=Workload)
+    costs: Costs = field(default_factory=Costs)
     budget: Budget = field(default_factory=Budget)
     cluster: Cluster = field(default_factory=Cluster)
     cards: int = 1

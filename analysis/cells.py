@@ -1,0 +1,107 @@
+"""The cells of a study, an import or a prediction, brought to what costing needs: one row a cell, plain columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.links import link_kind
+from configs.errors import ConfigError
+from results.record import MEASURED
+
+Floats = NDArray[np.float64]
+REQUIRED = ("parallel.mode", "parallel.cards", "throughput.tokens_per_s")
+
+
+def costed_cells(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a fine-tuning cell of `cells` (a study's dotted columns), in the order given.
+
+    Columns: cell_id, model, mode, cards, nodes, status, measured, tokens_per_s and its low and high end (95 % interval
+    of the step time, or the prediction's interval; the value itself where none is known), exposed_comm, link, device,
+    memory_share, epoch_batch_tokens. Cells without a throughput (oom, failed) stay, with NaN: blank, not zero.
+    Raises ConfigError if a required column is missing.
+    """
+    for column in REQUIRED:
+        if column not in cells.columns:
+            raise ConfigError("cells", f"column {column} is missing", f"required: {', '.join(REQUIRED)}")
+    if "benchmark" in cells.columns:
+        cells = cells[cells["benchmark"].fillna("finetune") == "finetune"]
+    rate = numbers(cells, "throughput.tokens_per_s")
+    rate[~(rate > 0)] = np.nan
+    median = numbers(cells, "throughput.step_time_s.median")
+    low = numbers(cells, "throughput.tokens_per_s_low")
+    high = numbers(cells, "throughput.tokens_per_s_high")
+    low = np.where(np.isnan(low), rate * median / numbers(cells, "throughput.step_time_s.ci95_high"), low)
+    high = np.where(np.isnan(high), rate * median / numbers(cells, "throughput.step_time_s.ci95_low"), high)
+    status = texts(cells, "status", "imported")
+    links = texts(cells, "device.interconnect", "")
+    return pd.DataFrame(
+        {
+            "cell_id": texts(cells, "cell_id", ""),
+            "model": texts(cells, "workload.model", ""),
+            "mode": texts(cells, "parallel.mode", ""),
+            "cards": numbers(cells, "parallel.cards"),
+            "nodes": numbers(cells, "parallel.nodes"),
+            "status": status,
+            "measured": np.isin(status.astype(str), MEASURED),
+            "tokens_per_s": rate,
+            "tokens_per_s_low": np.fmin(low, rate),
+            "tokens_per_s_high": np.fmax(high, rate),
+            "exposed_comm": numbers(cells, "throughput.exposed_comm_fraction"),
+            "link": _each(links, link_kind),
+            "device": texts(cells, "device.name", ""),
+            "memory_share": numbers(cells, "memory.device_used_gib") / numbers(cells, "memory.card_gib"),
+        }
+    )
+
+
+def numbers(frame: pd.DataFrame, column: str) -> Floats:
+    """A column as floats; NaN where it is blank or the frame lacks it."""
+    if column not in frame.columns:
+        return np.full(len(frame), np.nan)
+    return np.array(pd.to_numeric(frame[column], errors="coerce"), dtype=float)
+
+
+def texts(frame: pd.DataFrame, column: str, default: str) -> NDArray[np.object_]:
+    """A column as text; `default` where it is blank or the frame lacks it."""
+    if column not in frame.columns:
+        return np.full(len(frame), default, dtype=object)
+    values = frame[column].astype(object)
+    return np.array(values.where(values.notna() & (values != ""), default), dtype=object)
+
+
+def _each(values: NDArray[np.object_], function: object) -> NDArray[np.object_]:
+    """`function` of each text, called once for each distinct one."""
+    assert callable(function)
+    known = {value: function(value) for value in set(values)}
+    return np.array([known[value] for value in values], dtype=object)
+
+
+def same_card(device: str, machine: str, card_names: Iterable[str] = ()) -> bool | None:
+    """Whether a driver's card name ("NVIDIA A100-SXM4-80GB") is the machine ("a100_80g"); None where unknown.
+
+    card_names: what the machine's own config says its card is called, which settles it where it matches.
+    """
+    if not device or not machine:
+        return None
+    if any(name.lower() in device.lower() for name in card_names) or device.lower() == machine.lower():
+        return True
+    model, _, memory = machine.lower().partition("_")
+    if not re.search(rf"(?<![a-z0-9]){re.escape(model)}(?![0-9])", device.lower().replace("_", " ")):
+        return False
+    stated, offered = re.search(r"(\d+)\s*g", device.lower()), re.search(r"(\d+)", memory)
+    return not (stated and offered) or stated[1] == offered[1]
+
+
+def machine_matches(
+    devices: NDArray[np.object_], machines: list[str], card_names: Mapping[str, Iterable[str]]
+) -> NDArray[np.float64]:
+    """1, 0 or NaN (unknown) for each device x machine, shape (devices, machines)."""
+    distinct, inverse = np.unique(devices.astype(str), return_inverse=True)
+    verdicts = [[same_card(str(d), m, card_names.get(m, ())) for m in machines] for d in distinct]
+    table = np.array(verdicts, dtype=float).reshape(len(distinct), len(machines))  # None becomes NaN
+    return table[inverse]
