@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.links import link_kind
+from analysis.interconnect import link_kind
 from configs.errors import ConfigError
 from results.record import MEASURED
 

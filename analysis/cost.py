@@ -18,7 +18,7 @@ from analysis.billing import billed_hours, hours_with_interruptions, rented_card
 from analysis.cells import costed_cells, machine_matches
 from analysis.cost_notes import pair_notes
 from analysis.currency import ExchangeRate
-from analysis.links import link_factors
+from analysis.interconnect import link_factors
 from analysis.prices import Quote
 from analysis.tiers import TierArrays, tier_arrays
 from configs.errors import ConfigError
