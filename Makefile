@@ -1,0 +1,35 @@
+# Everything a person or CI does with this tree. Each target installs what it needs into .venv first.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench install clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The main job: a real scaling study on this machine, and what it costs. A second run measures nothing again.
+demo: install
+	$(BIN)/cardscale run +study=demo
+	$(BIN)/cardscale report study=demo
+
+test: install
+	$(BIN)/python -m pytest tests
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Comparisons side by side in one run; prints ratios.
+bench: install
+	$(BIN)/python -m pytest tests/bench --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,rounds -s
+
+clean:
+	rm -rf $(VENV) results/runs
