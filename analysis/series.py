@@ -75,11 +75,13 @@ def is_measured(frame: pd.DataFrame) -> NDArray[np.bool_]:
 def label_series(frame: pd.DataFrame) -> pd.DataFrame:
     """One row a cell of `frame`, same index: what identifies its series.
 
-    Columns: series (number, in order of appearance), model, mode (family), scaling, device, seq_len, and the flags
-    `mixed_scaling`, `mixed_devices`, `mixed_batch` (bool): the rows look like one series to a reader but are not.
+    Columns: series (number, in order of appearance), group (the same, before strong and weak are told apart), model,
+    mode (family), scaling, device, seq_len, and the flags `mixed_scaling`, `mixed_devices`, `mixed_batch` (bool): the
+    rows look like one series to a reader but are not.
     `scaling` is the recorded one; where it is absent it follows from global_batch_tokens: `strong` where every count
     has the same global batch, `weak` where the batch per card is the same, `varied` where neither holds, blank where
-    nothing says. Rows that mix the two rules are split: by global batch first, the rest by batch per card.
+    nothing says. Rows that mix the two rules are split: each goes with the rule it shares with more counts, the global
+    batch where that is a draw.
     """
     family = texts(frame, "parallel.mode").map({m: mode_family(m) for m in texts(frame, "parallel.mode").unique()})
     keys = {name: texts(frame, name) for name in KEY_COLUMNS if name in frame.columns}
@@ -93,6 +95,7 @@ def label_series(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "series": series,
+            "group": group,
             "model": texts(frame, "workload.model"),
             "mode": family,
             "scaling": scaling,
@@ -125,19 +128,18 @@ def _scaling(
     totals = known.groupby(group)["total"].transform("nunique").to_numpy()
     shares = known.groupby(group)["share"].transform("nunique").to_numpy()
 
-    def shared_by_counts(what: str) -> NDArray[np.bool_]:
-        other_counts = known.groupby([pd.Series(group), rows[what]])["cards"].transform("nunique")
-        shared: NDArray[np.bool_] = other_counts.fillna(0).to_numpy() > 1
-        return shared
+    def counts_sharing(what: str) -> NDArray[np.float64]:
+        sharing = known.groupby([pd.Series(group), rows[what]])["cards"].transform("nunique")
+        return np.asarray(sharing.fillna(0), dtype=np.float64)
 
-    same_total, same_share = shared_by_counts("total"), shared_by_counts("share")
-    any_total = pd.Series(same_total).groupby(group).transform("any").to_numpy()
-    any_share = pd.Series(same_share).groupby(group).transform("any").to_numpy()
+    with_total, with_share = counts_sharing("total"), counts_sharing("share")
+    any_total = pd.Series(with_total > 1).groupby(group).transform("any").to_numpy()
+    any_share = pd.Series(with_share > 1).groupby(group).transform("any").to_numpy()
     several = counts > 1
     strong, weak = several & (totals == 1), several & (shares == 1)
     mixed = several & ~strong & ~weak & any_total & any_share
     detected = np.select(
-        [strong, weak, mixed & same_total, mixed, several],
+        [strong, weak, mixed & (with_total >= with_share) & (with_total > 1), mixed, several],
         [STRONG, WEAK, STRONG, WEAK, VARIED],
         default=UNKNOWN,
     )
