@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from configs.errors import ConfigError, choose
+from configs.schema import Collectives
 
 # What one rank's links must carry at least, as a multiple of the size: busbw / algbw for n ranks.
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
@@ -25,6 +26,7 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
 OPS = tuple(BUS_FACTORS)
 SHARED_OUT = ("all_gather", "reduce_scatter", "all_to_all")  # the size is the whole buffer, a rank calls with its part
 DTYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+PATTERNS = ("ddp_buckets", "fsdp_layer", "tp_activation")  # what training sends, made of these ops
 ALIGNMENT_BYTES = 16  # NCCL tests round a rank's part down to this
 
 
@@ -92,3 +94,22 @@ def size_list(min_bytes: int, max_bytes: int, factor: int, step_bytes: int | Non
     while sizes[-1] * factor <= max_bytes:
         sizes.append(sizes[-1] * factor)
     return sizes
+
+
+def check_collectives(settings: Collectives, cards: int) -> None:
+    """Refuse what cannot be measured, before anything starts: unknown names, no sizes, no iterations, one rank."""
+    where = "benchmark.collectives"
+    for op in settings.ops:
+        choose(f"{where}.ops", op, OPS)
+    for dtype in settings.dtypes:
+        choose(f"{where}.dtypes", dtype, DTYPE_BYTES)
+    for pattern in settings.patterns:
+        choose(f"{where}.patterns", pattern, PATTERNS)
+    size_list(settings.min_bytes, settings.max_bytes, settings.factor, settings.step_bytes)
+    if cards < 2:
+        raise ConfigError("cards", f"{cards}: one rank moves no data", "2 or more for benchmark=collectives")
+    for name in ("iters", "warmup_iters", "bucket_mib", "max_seconds_per_size"):
+        if not getattr(settings, name) > 0:
+            raise ConfigError(f"{where}.{name}", f"{getattr(settings, name)} is out of range", "more than 0")
+    if not (settings.in_place or settings.out_of_place):
+        raise ConfigError(where, "in_place and out_of_place are both off", "at least one of them on")

@@ -29,7 +29,7 @@ def run(rank: int, spec: dict) -> None:
     for fields in spec["cells"]:
         live: list[dict] = []
         try:
-            rows = measure(resolve(from_dict(Config, fields)), live.append)
+            rows = measure(resolve(from_dict(Config, fields)), torch.device("cpu"), live.append)
         except ConfigError as error:
             outcomes.append({"error": str(error)})
         else:
