@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -88,6 +88,8 @@ def resolve(config: Config) -> Cell:
         raise ConfigError("cluster.nodes", f"{config.cards} cards do not share out over {config.cluster.nodes} nodes")
     if config.cluster.threads_per_rank < 1:
         raise ConfigError("cluster.threads_per_rank", f"{config.cluster.threads_per_rank} is not a positive number")
+    if name != "finetune" and isinstance(config.micro_batch, int):  # no optimizer step: any number of ranks will do
+        config = replace(config, global_batch=config.micro_batch, scaling="weak")
     global_batch, micro_batch, grad_accum = batch_sizes(config, layout)
     shape = model_shape(model.name, model.config)
     if config.seq_len < 2 or (shape.max_positions and config.seq_len > shape.max_positions):

@@ -84,17 +84,21 @@ class Measure:
 
 @dataclass(frozen=True)
 class Collectives:
-    """Sizes and operations of `benchmark=collectives`."""
+    """Sizes and operations of `benchmark=collectives`. Sizes that do not fit into memory are left out and said so."""
 
     ops: list[str] = field(default_factory=lambda: ["all_reduce"])
     min_bytes: int = 1024
     max_bytes: int = 4 * 1024 * 1024
     factor: int = 4
-    step_bytes: Optional[int] = None
-    dtypes: list[str] = field(default_factory=lambda: ["fp32"])
+    step_bytes: Optional[int] = None  # sizes by addition instead of by factor
+    dtypes: list[str] = field(default_factory=lambda: ["fp32"])  # fp32 | bf16 | fp16
     warmup_iters: int = 3
     iters: int = 20
+    max_seconds_per_size: float = 5.0  # fewer iterations where a call is slow; a row says how many it had
     in_place: bool = True
+    out_of_place: bool = True
+    patterns: list[str] = field(default_factory=list)  # ddp_buckets | fsdp_layer | tp_activation, from the model config
+    bucket_mib: float = 25.0  # DDP's default bucket_cap_mb
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,8 @@ def outcome(record: Record) -> str:
         who = f"rank {record.error.rank}: " if record.error.rank is not None else ""
         hint = f" ({record.error.hint})" if record.error.hint else ""
         return f"{who}{record.error.kind}: {' '.join(record.error.message.split())[:160]}{hint}"
-    if record.collectives:
-        best = max(record.collectives, key=lambda row: row.get("busbw_gbps") or 0)
+    if measured := [row for row in record.collectives if row.get("busbw_gbps") is not None]:
+        best = max(measured, key=lambda row: float(row["busbw_gbps"]))
         return f"{best['op']} busbw up to {best['busbw_gbps']:.2f} GB/s"
     if rate := record.throughput.get("tokens_per_s"):
         return f"{rate:,.0f} tokens/s"

@@ -12,6 +12,7 @@ from configs.schema import Config
 from launch.agent import warm_up
 from launch.progress import Progress
 from launch.sweep import RETRY, must_run, sweep
+from results.bandwidth import check_collectives
 from results.store import find_record, read_study, write_tables
 
 
@@ -30,6 +31,8 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
     for config in configs:
         try:
             cell = resolve(config)
+            if cell.benchmark.name == "collectives":
+                check_collectives(cell.benchmark.collectives, cell.cards)
             cells.setdefault(cell.cell_id, cell)
         except ConfigError as error:
             wrong.append(error)
