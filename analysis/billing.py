@@ -7,6 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+# What a job that is interrupted before it gets anywhere is said to take: finite, so that free things still cost 0.
+NEVER_HOURS = 1e9
+
 
 def round_up(amount: ArrayLike, unit: ArrayLike) -> Floats:
     """`amount` rounded up to whole `unit`s; unit 0 leaves it. 48.0000000001 h is 48 h: float noise buys no hour."""
@@ -42,7 +45,7 @@ def hours_with_interruptions(
     J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", 2006, equation 13:
     W = M e^(R/M) (e^((t+d)/M) - 1) T/t for exponential interruptions with mean time M, t hours of work between two
     checkpoints of d hours, R hours to come back. Without interruptions that is T (1 + d/t). interval_hours 0: no
-    checkpoint is taken, so an interruption loses everything since the start.
+    checkpoint is taken, so an interruption loses everything since the start. At most NEVER_HOURS.
     """
     work = np.asarray(work_hours, dtype=float)
     rate = np.asarray(interruptions_per_hour, dtype=float)
@@ -52,5 +55,5 @@ def hours_with_interruptions(
         segments = np.where(segment > 0, work / segment, 0.0)
         undisturbed = segments * (segment + written)
         disturbed = np.exp(restart_hours * rate) * np.expm1((segment + written) * rate) / rate * segments
-    expected: Floats = np.where(rate > 0, disturbed, undisturbed)
+    expected: Floats = np.minimum(np.where(rate > 0, disturbed, undisturbed), NEVER_HOURS)
     return np.where(np.isnan(work), np.nan, expected)

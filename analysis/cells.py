@@ -84,17 +84,24 @@ def _each(values: NDArray[np.object_], function: object) -> NDArray[np.object_]:
 def same_card(device: str, machine: str, card_names: Iterable[str] = ()) -> bool | None:
     """Whether a driver's card name ("NVIDIA A100-SXM4-80GB") is the machine ("a100_80g"); None where unknown.
 
-    card_names: what the machine's own config says its card is called, which settles it where it matches.
+    Compares the model (a100, h800, 4090, l40s) and, where both state it, the memory. card_names: what the machine's own
+    config says its card is called, which settles it where it matches.
     """
     if not device or not machine:
         return None
     if any(name.lower() in device.lower() for name in card_names) or device.lower() == machine.lower():
         return True
-    model, _, memory = machine.lower().partition("_")
-    if not re.search(rf"(?<![a-z0-9]){re.escape(model)}(?![0-9])", device.lower().replace("_", " ")):
-        return False
-    stated, offered = re.search(r"(\d+)\s*g", device.lower()), re.search(r"(\d+)", memory)
-    return not (stated and offered) or stated[1] == offered[1]
+    offered, found = _model_and_memory(machine), _model_and_memory(device)
+    if offered[0] is None:
+        return None
+    return offered[0] == found[0] and (None in (offered[1], found[1]) or offered[1] == found[1])
+
+
+def _model_and_memory(name: str) -> tuple[str | None, str | None]:
+    words = re.sub(r"[^a-z0-9]+", " ", name.lower())
+    memory = re.search(r"\b(\d+) ?g(?:i?b)?\b", words)
+    models = re.findall(r"\b(?!\d+g(?:i?b)?\b)[a-z]{0,4}\d{2,4}[a-z]?\b", words)
+    return (models[0] if models else None), (memory[1] if memory else None)
 
 
 def machine_matches(

@@ -53,11 +53,12 @@ def cost_table(
     currency: convert all money to it at `rates`; None leaves each quote in its own. card_names: machine -> what drivers
     call its card, to tell a measurement that was made on another card.
 
-    Money is in `currency`. `cost_per_epoch_*` is an epoch run as a job of its own, `total_cost_*` the whole job; both
-    are billed in the tier's units, with all hidden costs. `pure_*` is the same to the exact minute. `finish_hours`
-    counts from the start of the rental. `total_cost_low_price_slow` and `total_cost_high_price_fast` are the two
-    corners between total_cost_low and total_cost_high. `measured` is false where the throughput was predicted, or
-    carried over to other links. `tier_fits` is false where the tier has no known price or too few cards.
+    Money is in `currency`; `price_*` is for one `unit` after the discount, `cards_cost_*` the cards' part of the total.
+    `cost_per_epoch_*` is an epoch run as a job of its own, `total_cost_*` the whole job; both are billed in the tier's
+    units, with all hidden costs. `pure_*` is the same to the exact minute. `finish_hours` counts from the start of the
+    rental. `total_cost_low_price_slow` and `total_cost_high_price_fast` are the two corners between total_cost_low and
+    total_cost_high. `measured` is false where the throughput was predicted, or carried over to other links.
+    `tier_fits` is false where the tier has no known price or too few cards.
     Raises ConfigError on impossible hidden costs, or on money that would have to be converted without a rate.
     """
     costs = costs or Costs()
@@ -100,6 +101,8 @@ def cost_table(
         columns[f"pure_cost_per_epoch_{end}"] = money(single[end], end, billed=False)
         columns[f"total_cost_{end}"] = money(whole[end], end)
         columns[f"pure_total_cost_{end}"] = money(whole[end], end, billed=False)
+        columns[f"cards_cost_{end}"] = _cards_money(whole[end], rental, tiers, end, billed=True)
+        columns[f"price_{end}"] = getattr(tiers, f"price_{end}") * tiers.unit_hours
         columns[f"cost_per_billion_tokens_{end}"] = columns[f"total_cost_{end}"] / (epoch_tokens * epochs / 1e9)
     columns["total_cost_low_price_slow"] = money(whole["high"], "low")
     columns["total_cost_high_price_fast"] = money(whole["low"], "high")
@@ -107,6 +110,7 @@ def cost_table(
     table = _labels(rows, tiers)
     for name, values in columns.items():
         table[name] = np.broadcast_to(values, adjusted.shape).reshape(-1)
+    table["epochs"] = epochs
     table["measured"] = (rows["measured"].to_numpy(dtype=bool)[:, None] & ~adjusted).reshape(-1)
     table["machine_matches"] = match.reshape(-1)
     table["tier_fits"] = np.broadcast_to(known, adjusted.shape).reshape(-1)
@@ -150,12 +154,19 @@ def _billed(hours: Floats, tiers: TierArrays) -> Floats:
 
 def _money(hours: Floats, rental: Rental, tiers: TierArrays, costs: Costs, price: str, billed: bool) -> Floats:
     """Money for a rental of `hours` at the `price` end; billed: in the tier's units, else to the exact minute."""
-    cards_price, storage, egress = (getattr(tiers, f"{what}_{price}") for what in ("price", "storage", "egress"))
+    storage, egress = getattr(tiers, f"storage_{price}"), getattr(tiers, f"egress_{price}")
     months = hours / tiers.month_hours if costs.storage_months is None else costs.storage_months
     extras = costs.storage_gb * months * storage + costs.egress_gb * egress
-    time = _billed(hours, tiers) if billed else hours
-    money: Floats = time * rental.billed_things * cards_price + extras
-    return money + _people_hours(rental, tiers, costs) * tiers.person
+    people = _people_hours(rental, tiers, costs) * tiers.person
+    money: Floats = _cards_money(hours, rental, tiers, price, billed) + extras + people
+    return money
+
+
+def _cards_money(hours: Floats, rental: Rental, tiers: TierArrays, price: str, billed: bool) -> Floats:
+    """The part of it that is for the cards."""
+    hourly: Floats = getattr(tiers, f"price_{price}")
+    money: Floats = (_billed(hours, tiers) if billed else hours) * rental.billed_things * hourly
+    return money
 
 
 def _ends(name: str, values: Mapping[str, Floats]) -> dict[str, Floats]:

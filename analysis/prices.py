@@ -13,6 +13,7 @@ from typing import Any
 
 from analysis.fields import Fields, Place, Range
 from analysis.numerals import tidy
+from analysis.plausible import doubtful_prices
 from configs.errors import ConfigError, choose
 
 UNITS = ("card_hour", "node_hour", "card_month", "node_month")
@@ -98,16 +99,17 @@ def parse_quote(
     """
     if not isinstance(data, Mapping):
         raise ConfigError(source, "is not a price sheet", f"a mapping with {', '.join(SHEET_FIELDS)}")
-    sheet = Fields(data, lambda field: f"{source}: {field}")
+    at: Place = places[0] if places else lambda field: f"{source}: {field}"
+    sheet = Fields(data, at)
     sheet.only(SHEET_FIELDS)
     tiers = data.get("tiers")
     if not isinstance(tiers, Sequence) or isinstance(tiers, str) or not tiers:
-        raise ConfigError(f"{source}: tiers", f"{tiers!r} is not a list of tiers", f"units: {', '.join(UNITS)}")
+        raise ConfigError(at("tiers"), f"{tiers!r} is not a list of tiers", f"units: {', '.join(UNITS)}")
     hours = sheet.number("hours_per_month", HOURS_PER_MONTH)
     if not 600 <= hours <= 800:
-        raise ConfigError(f"{source}: hours_per_month", f"{hours:g} is not a month", "672 to 744; 720 is thirty days")
-    currency = _currency(data.get("currency"), f"{source}: currency")
-    stated, notes = _date(data.get("date"), f"{source}: date", today)
+        raise ConfigError(at("hours_per_month"), f"{hours:g} is not a month", "672 to 744; 720 is thirty days")
+    currency = _currency(data.get("currency"), at("currency"))
+    stated, notes = _date(data.get("date"), at("date"), today)
     if data.get("notes"):
         notes = (tidy(str(data["notes"])), *notes)
     parsed: list[Tier] = []
@@ -118,13 +120,17 @@ def parse_quote(
             raise ConfigError(place("name"), f"{parsed[-1].name!r} is there twice", "a name of its own for each tier")
     machine = tidy(str(data.get("machine") or ""))
     if not machine:
-        raise ConfigError(f"{source}: machine", "is missing", "the name of a machine, such as a100_80g")
+        raise ConfigError(at("machine"), "is missing", "the name of a machine, such as a100_80g")
+    doubts = doubtful_prices([tier.per_card_hour(hours) for tier in parsed], currency)
     return Quote(
         name=tidy(str(data.get("name") or name)),
         provider=tidy(str(data.get("provider") or name)),
         currency=currency,
         machine=machine,
-        tiers=tuple(parsed),
+        tiers=tuple(
+            replace(tier, notes=(*tier.notes, doubt)) if doubt else tier
+            for tier, doubt in zip(parsed, doubts, strict=True)
+        ),
         region=tidy(str(data.get("region") or "")),
         date=stated,
         hours_per_month=hours,

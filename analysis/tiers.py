@@ -35,6 +35,7 @@ class TierArrays:
     billing_unit_hours: Floats
     minimum_hours: Floats
     month_hours: Floats
+    unit_hours: Floats  # the hours of one priced unit: 1, or those of a month
     storage_low: Floats  # for a GB and month
     storage_high: Floats
     egress_low: Floats  # for a GB
@@ -85,6 +86,7 @@ def tier_arrays(
         whole_nodes=np.array([tier.whole_nodes for tier in tiers], dtype=bool),
         billing_unit_hours=of(*(tier.billing_unit_hours for tier in tiers)),
         minimum_hours=of(*(tier.minimum_hours for tier in tiers)),
+        unit_hours=hours,
         month_hours=of(*(quote.hours_per_month for quote, _ in pairs)),
         storage_low=storage[:, 0] * factor,
         storage_high=storage[:, 1] * factor,

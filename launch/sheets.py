@@ -11,6 +11,7 @@ import yaml
 
 import configs
 from analysis.prices import Quote, parse_quote
+from analysis.quotes import read_quotes
 from configs.errors import ConfigError, choose
 
 PRICES = Path(configs.__file__).parent / "prices"
@@ -26,8 +27,8 @@ def load_sheets(names: Iterable[str], folder: Path | None = None, today: date | 
     """The quotes of the named sheets, in order, each sheet once.
 
     A name with a path separator or a suffix is a file, relative to `folder` (None: the working directory). A YAML file
-    is one quote. `today` is what the sheets' age is judged against (None: the date of the call). Raises ConfigError
-    naming the file, and the field or row, of whatever is wrong.
+    is one quote, a CSV file one or several. `today` is what the sheets' age is judged against (None: the date of the
+    call). Raises ConfigError naming the file, and the field or row, of whatever is wrong.
     """
     wanted = [part.strip() for name in names for part in str(name).split(",") if part.strip()]
     if not wanted:
@@ -50,6 +51,9 @@ def _load(name: str, folder: Path, today: date) -> list[Quote]:
     path = folder / Path(name).expanduser()
     if path.suffix.lower() in YAML_SUFFIXES:
         return [parse_quote(_read_yaml(path, name), name, path.stem, today=today)]
+    if path.suffix.lower() == ".csv":
+        sheets = read_quotes(_read(path, name), name, path.stem)
+        return [parse_quote(sheet.data, name, sheet.name, sheet.places, today) for sheet in sheets]
     raise ConfigError("prices", f"{name} is not a price sheet", "a .yaml or .csv file, or one of the known names")
 
 
@@ -70,14 +74,22 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def _read_yaml(path: Path, source: str) -> Any:
+def _read(path: Path, source: str) -> bytes:
     try:
-        return yaml.load(path.read_bytes(), Loader=_StrictLoader)  # a subclass of the safe loader
+        return path.read_bytes()
     except FileNotFoundError:
         known = ", ".join(sheet_names())
         raise ConfigError("prices", f"{source} does not exist", f"a file, or one of: {known}") from None
+    except OSError as error:
+        raise ConfigError("prices", f"{source} cannot be read: {error.strerror}") from None
+
+
+def _read_yaml(path: Path, source: str) -> Any:
+    content = _read(path, source)
+    try:
+        return yaml.load(content, Loader=_StrictLoader)  # a subclass of the safe loader
     except yaml.MarkedYAMLError as error:
         line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{source}{line}", f"cannot be read as YAML: {error.problem}") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise ConfigError(source, f"cannot be read as YAML: {error}") from None

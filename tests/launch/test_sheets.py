@@ -77,3 +77,15 @@ def test_broken_yaml_is_one_line_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("tiers: [\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"broken.yaml: line 2: cannot be read as YAML"):
         load_sheets(["broken.yaml"], tmp_path)
+
+
+def test_a_csv_of_two_providers_gives_two_quotes_ready_to_be_priced(tmp_path: Path) -> None:
+    text = "provider,gpu,currency,unit,price\nP,a100,CNY,gpu-hour,20\nQ,a100,CNY,gpu-hour,25\n"
+    (tmp_path / "quotes.csv").write_text(text, encoding="utf-8")
+    assert [quote.provider for quote in load_sheets(["quotes.csv"], tmp_path)] == ["P", "Q"]
+
+
+def test_a_bad_cell_of_a_csv_names_file_row_and_column(tmp_path: Path) -> None:
+    (tmp_path / "quotes.csv").write_text("gpu,currency,unit,price\na100,CNY,gpu-hour,cheap\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^quotes.csv: row 2: price: 'cheap' is not a number"):
+        load_sheets(["quotes.csv"], tmp_path)
