@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.cost import cost_table
-from analysis.links import link_kind
+from analysis.interconnect import link_kind
 from analysis.prices import Quote
 
 HOUR_TOKENS = 3_600_000.0
