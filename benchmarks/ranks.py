@@ -32,12 +32,16 @@ class Heartbeat:
     def __init__(self, path: Path, rank: int) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o644)
         self._rank = rank
+        self._started: float | None = None
         self.beat("start")
 
+    def joined(self) -> None:
+        """Note the time at which this rank was past its first collective with all others."""
+        self._started = time.time()
+
     def beat(self, phase: str, step: int = 0, **facts: float) -> None:
-        line = json.dumps(
-            {"rank": self._rank, "pid": os.getpid(), "phase": phase, "step": step, "time": time.time(), **facts}
-        )
+        fixed = {"rank": self._rank, "pid": os.getpid(), "started": self._started}
+        line = json.dumps({**fixed, "phase": phase, "step": step, "time": time.time(), **facts})
         os.pwrite(self._file, line.encode().ljust(HEARTBEAT_BYTES - 1) + b"\n", 0)
 
     def close(self) -> None:
@@ -76,7 +80,9 @@ def run_rank(cell: Cell, folder: Path, benchmark: Benchmark) -> dict[str, Any] |
         device = pick_device(cell)
         torch.set_num_threads(cell.cluster.threads_per_rank)
         start_process_group(cell, device)
-        heartbeat.beat("built")
+        dist.barrier()
+        heartbeat.joined()
+        heartbeat.beat("joined")
         measurement = benchmark(cell, device, heartbeat)
         if rank == 0:
             write_json_atomically(folder / MEASUREMENT_FILE, measurement)

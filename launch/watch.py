@@ -62,7 +62,7 @@ class Watch:
 
 def overdue(cell: Cell, beats: Beats, started: float, now: float) -> Error | None:
     """The rank that has been in one phase or step for too long, or None. The one silent longest is the one to blame."""
-    limits = {"start": cell.measure.start_timeout_s, "built": cell.measure.start_timeout_s}
+    limits = dict.fromkeys(("start", "joined", "built"), cell.measure.start_timeout_s)
     if not beats:
         if now - started > cell.measure.start_timeout_s:
             return Error(
