@@ -204,4 +204,4 @@ class Config:
     retry: str = "failed"  # which records are measured again: none | failed | oom | all
     format: str = "text"  # text | json
     lang: str = "en"
-    grids: list[dict[str, str]] = field(default_factory=list)  # a preset's sweeps: each a product of overrides
+    grids: list[dict[str, Any]] = field(default_factory=list)  # a preset's sweeps: each a product of overrides

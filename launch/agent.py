@@ -8,7 +8,6 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ from typing import Any
 
 from benchmarks.registry import BENCHMARKS
 from configs.cell import Cell, to_dict
+from configs.compose import CONFIG_DIR
 from launch.heartbeats import Beats
 from launch.watch import Watch
 from results.record import Error
@@ -36,19 +36,18 @@ class Ending:
 def warm_up() -> None:
     """Start the fork server now, in the background, with torch and transformers imported in it.
 
-    It starts in an empty folder: its interpreter looks for modules in the folder it starts in, and the user's may hold
-    an `analysis.py` of their own.
+    Its interpreter looks for modules in the folder it starts in, and the user's may hold an `analysis.py` of their own:
+    it starts in a folder that holds only YAML.
     """
     multiprocessing.set_forkserver_preload(["benchmarks.warm"])
     here = Path.cwd()
-    with tempfile.TemporaryDirectory() as empty:
-        os.chdir(empty)
-        try:
-            path = os.pathsep.join(p for p in _import_paths() if p)
-            with _environment({"PYTHONPATH": path, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}):
-                multiprocessing.forkserver.ensure_running()
-        finally:
-            os.chdir(here)
+    os.chdir(Path(CONFIG_DIR) / "prices")
+    try:
+        path = os.pathsep.join(p for p in _import_paths() if p)
+        with _environment({"PYTHONPATH": path, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}):
+            multiprocessing.forkserver.ensure_running()
+    finally:
+        os.chdir(here)
 
 
 def _import_paths() -> list[str]:

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from configs.cell import Cell
+from configs.schema import Measure
 from launch.heartbeats import Beats
 from results.record import Record
 
@@ -22,7 +23,8 @@ class Progress:
 
     def __init__(self, cells: int, console: Console) -> None:
         self._cells, self._console = cells, console
-        self._number, self._label, self._bound_s = 0, "", 0.0
+        self._number, self._label = 0, ""
+        self._measure: Measure | None = None
         self._started = self._said = time.monotonic()
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
 
@@ -37,13 +39,13 @@ class Progress:
 
     def begin(self, number: int, cell: Cell) -> None:
         self._number, self._label = number, cell.label
-        self._bound_s = cell.measure.max_seconds
+        self._measure = cell.measure
         self._started = self._said = time.monotonic()
         self.beats([])
 
     def beats(self, beats: Beats) -> None:
         """Show the ranks' latest heartbeats."""
-        line = Text(f"  [{self._number}/{self._cells}] {self._label}  {describe(beats)}  {self._clock()}")
+        line = Text(f"  [{self._number}/{self._cells}] {self._label}  {describe(beats)}  {self._clock(beats)}")
         if self._live:
             self._live.update(line, refresh=True)
         elif time.monotonic() - self._said >= PLAIN_EVERY_S:
@@ -62,9 +64,10 @@ class Progress:
         line.append(f"  {text}" + (f"  {wall_s:.1f} s" if wall_s is not None else ""))
         self._console.print(line)
 
-    def _clock(self) -> str:
-        elapsed = time.monotonic() - self._started
-        return f"{elapsed:.0f} s, at most {max(self._bound_s - elapsed, 0):.0f} s of measuring left"
+    def _clock(self, beats: Beats) -> str:
+        elapsed = f"{time.monotonic() - self._started:.0f} s"
+        left = seconds_left(beats, self._measure) if self._measure else None
+        return elapsed if left is None else f"{elapsed}, at most {left:.0f} s left"
 
 
 def describe(beats: Beats) -> str:
@@ -74,6 +77,20 @@ def describe(beats: Beats) -> str:
     slowest = min(beats, key=lambda beat: (beat.get("step", 0), beat["time"]))
     rate = f", {slowest['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in slowest else ""
     return f"{slowest['phase']} step {slowest.get('step', 0)}{rate}"
+
+
+def seconds_left(beats: Beats, measure: Measure) -> float | None:
+    """The most that the running cell can still take by its own bounds, from its latest step time; None before that."""
+    timed = [beat for beat in beats if "step_s" in beat]
+    if not timed:
+        return None
+    beat = max(timed, key=lambda each: float(each["time"]))
+    step_s, done = float(beat["step_s"]), int(beat["step"])
+    if beat["phase"] == "warmup":
+        warm = max(measure.max_warmup_steps - done, 0) * step_s
+        return warm + max(measure.min_steps * step_s, min(measure.max_seconds, measure.max_steps * step_s))
+    least = max(measure.min_steps - done, 0) * step_s
+    return max(least, min(measure.max_seconds - done * step_s, (measure.max_steps - done) * step_s))
 
 
 def outcome(record: Record) -> str:
