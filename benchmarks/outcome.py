@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import environment, processor
 from benchmarks.ranks import MEASUREMENT_FILE
 from configs.cell import Cell, to_dict
 from results.record import Error, Record
@@ -81,7 +83,6 @@ def make_record(
     measurement: dict[str, Any] | None = None,
     error: Error | None = None,
     device: dict[str, Any] | None = None,
-    environment: dict[str, Any] | None = None,
 ) -> Record:
     """The cell's record; `measurement` holds the sections that the benchmark filled."""
     found = measurement or {}
@@ -98,10 +99,10 @@ def make_record(
         parallel=_parallel(cell),
         throughput=found.get("throughput", {}),
         memory=found.get("memory", {}),
-        device=device or {},
+        device=device or (processor() if cell.machine.device == "cpu" else {}),
         collectives=found.get("collectives", []),
         loss=found.get("loss", {}),
-        environment=environment or {},
+        environment=environment(os.environ, cell.cluster.env),
         config=to_dict(cell),
     )
 
