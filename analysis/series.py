@@ -21,17 +21,16 @@ from results.record import MEASURED
 KEY_COLUMNS = (
     "study",
     "workload.model",
-    "workload.parameters",
     "workload.recipe",
     "workload.precision",
     "workload.seq_len",
     "parallel.engine",
-    "parallel.schedule",
     "parallel.zero_stage",
-    "device.name",
-    "device.interconnect",
-    "environment.threads_per_rank",
+    "parallel.threads_per_rank",
 )
+# These have to agree too, but a record may leave them blank: a cell that failed has no device, one stage no schedule.
+# A blank joins the series of its other keys where there is only one.
+OPTIONAL_KEY_COLUMNS = ("device.name", "device.interconnect", "parallel.schedule")
 STRONG, WEAK, VARIED, UNKNOWN = "strong", "weak", "varied", ""
 
 
@@ -86,12 +85,16 @@ def label_series(frame: pd.DataFrame) -> pd.DataFrame:
     family = texts(frame, "parallel.mode").map({m: mode_family(m) for m in texts(frame, "parallel.mode").unique()})
     keys = {name: texts(frame, name) for name in KEY_COLUMNS if name in frame.columns}
     keys["mode"] = family
+    where = _group_number(pd.DataFrame(keys, index=frame.index))
+    for name in OPTIONAL_KEY_COLUMNS:
+        if name in frame.columns:
+            keys[name] = _joined(texts(frame, name), where)
     group = _group_number(pd.DataFrame(keys, index=frame.index))
     cards, batch = numbers(frame, "parallel.cards"), numbers(frame, "workload.global_batch_tokens")
     scaling, fixed, mixed = _scaling(group, cards, batch, texts(frame, "workload.scaling"), is_measured(frame))
     series = _group_number(pd.DataFrame({"group": group, "scaling": scaling, "fixed": fixed}))
-    without_device = {name: cells for name, cells in keys.items() if not name.startswith("device.")}
-    devices = pd.DataFrame({"where": _group_number(pd.DataFrame(without_device)), "what": keys.get("device.name", "")})
+    device = keys.get("device.name", pd.Series("", index=frame.index))
+    devices = pd.DataFrame({"where": where, "what": device.to_numpy()})
     return pd.DataFrame(
         {
             "series": series,
@@ -99,7 +102,7 @@ def label_series(frame: pd.DataFrame) -> pd.DataFrame:
             "model": texts(frame, "workload.model"),
             "mode": family,
             "scaling": scaling,
-            "device": texts(frame, "device.name"),
+            "device": device,
             "seq_len": numbers(frame, "workload.seq_len"),
             "mixed_scaling": mixed,
             "mixed_devices": devices.groupby("where")["what"].transform("nunique").to_numpy() > 1,
@@ -107,6 +110,12 @@ def label_series(frame: pd.DataFrame) -> pd.DataFrame:
         },
         index=frame.index,
     )
+
+
+def _joined(cells: pd.Series[str], where: NDArray[np.int64]) -> pd.Series[str]:
+    """`cells` with a blank replaced by the one value that its group `where` has, if it has only one."""
+    named = cells.where(cells != "").groupby(where)
+    return cells.where((cells != "") | (named.transform("nunique") != 1), named.transform("first"))
 
 
 def _group_number(keys: pd.DataFrame) -> NDArray[np.int64]:

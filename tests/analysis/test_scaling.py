@@ -122,8 +122,18 @@ def test_different_gpus_are_split_and_flagged() -> None:
 
 
 def test_threads_per_rank_divide_series() -> None:
-    table = scaling_table(cells([1, 2], [10.0, 12.0], environment__threads_per_rank=[2, 1]))
+    table = scaling_table(cells([1, 2], [10.0, 12.0], parallel__threads_per_rank=[2, 1]))
     assert table["base_cards"].tolist() == [1, 2]
+
+
+def test_a_failed_cell_without_a_device_stays_in_its_series() -> None:
+    frame = cells([1, 2, 4], [None, 10.0, 18.0], status=["oom", "ok", "ok"], device__name=[None, "A100", "A100"])
+    assert scaling_table(frame)["series"].nunique() == 1
+
+
+def test_one_stage_has_no_schedule_and_is_the_base_of_its_pipeline() -> None:
+    table = scaling_table(cells([1, 2], [10.0, 15.0], parallel__mode="pp", parallel__schedule=[None, "1f1b"]))
+    assert table["base_cards"].tolist() == [1, 1]
 
 
 def test_efficiency_above_one_is_flagged_not_hidden() -> None:
