@@ -100,22 +100,34 @@ def retie(groups: list[list[tuple[nn.Module, str]]]) -> None:
 
 
 @torch.no_grad()
-def materialise(model: PreTrainedModel, source: Source, device: torch.device, first_layer: int = 0) -> None:
-    """Give `model`'s meta parameters storage on `device` and fill each local shard from `source`.
+def materialise(
+    module: nn.Module, config: PretrainedConfig, source: Source, device: torch.device, first_layer: int = 0
+) -> None:
+    """Give the meta parameters of `module` (a model, or a stage around one) storage and fill each local shard.
 
-    At most one full parameter exists at a time. Buffers are rebuilt from each module's config.
+    At most one full parameter exists at a time. Buffers are rebuilt from each module's own config.
     """
-    groups = ties(model)
-    buffers = _rebuilt_buffers(model)
-    model.to_empty(device=device)
+    groups = ties(module)
+    buffers = _rebuilt_buffers(module)
+    module.to_empty(device=device)
     retie(groups)
-    for module, name, value in buffers:
-        module.register_buffer(name, value.to(device), persistent=False)
-    for name, parameter in model.named_parameters():
-        name = full_name(name, first_layer, tied=model.config.tie_word_embeddings)
+    for owner, name, value in buffers:
+        owner.register_buffer(name, value.to(device), persistent=False)
+    inner = "" if isinstance(module, PreTrainedModel) else "model."
+    for name, parameter in module.named_parameters():
+        name = full_name(name.removeprefix(inner), first_layer, tied=config.tie_word_embeddings)
         full = source(name, parameter.shape, parameter.dtype, device)
-        local = parameter.to_local() if isinstance(parameter, DTensor) else parameter
-        local.copy_(local_shard(full, parameter))
+        local_part(parameter).copy_(local_shard(full, parameter))
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this rank holds of `tensor`: itself, or a DTensor's shard, sharing its storage."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The full value of `tensor`, gathered where it is a DTensor."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def local_shard(full: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,15 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import Replicate
-from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 from transformers import PreTrainedModel
 
@@ -28,28 +35,46 @@ _STYLES = {
 }
 
 
-def tensor_parallel(model: PreTrainedModel, mesh: DeviceMesh) -> PreTrainedModel:
+def tensor_parallel(
+    model: PreTrainedModel, mesh: DeviceMesh, sequence_parallel: bool = False, loss_parallel: bool = False
+) -> PreTrainedModel:
     """Shard `model`'s linear layers over the one-dimensional `mesh`, following the plan in its transformers config.
 
-    Tied embeddings are sharded by vocabulary, so that both uses hold the same shard. Raises ConfigError for an
-    architecture without a plan or with a style that has no torch counterpart.
+    Tied embeddings are sharded by vocabulary, so that both uses hold the same shard. sequence_parallel: activations
+    between the layers' matrix products are sharded along the sequence (Korthikanti et al. 2022). loss_parallel: logits
+    stay sharded by vocabulary. Raises ConfigError for an architecture without a plan or with a style that has no torch
+    counterpart.
     """
     tied = ties(model)
-    plan = tensor_parallel_plan(model)
+    plan: dict[str, ParallelStyle] = {}
+    for path, style in tensor_parallel_plan(model).items():
+        plan[path] = _STYLES[style]()
+    if sequence_parallel:
+        plan |= _sequence_parallel_plan(model, tensor_parallel_plan(model))
+    head = _path_of(model, model.get_output_embeddings())
+    if head in plan:
+        plan[head] = ColwiseParallel(
+            input_layouts=Shard(1) if sequence_parallel else Replicate(),
+            output_layouts=Shard(-1) if loss_parallel else Replicate(),
+            use_local_output=not loss_parallel,
+        )
     parallelize_module(model, mesh, plan)
+    if sequence_parallel:
+        _shard_the_sequence_between_layers(model, mesh, gather_after=head not in plan)
     retie(tied)
     return model
 
 
-def tensor_parallel_plan(model: PreTrainedModel) -> dict[str, ParallelStyle]:
-    """Module path -> style, from the model's own plan, for the modules that this (part of the) model has."""
+def tensor_parallel_plan(model: PreTrainedModel) -> dict[str, str]:
+    """Module path -> style's name, from the model's own plan, for the modules that this (part of the) model has."""
     prefix = model.base_model_prefix
     named = {f"{prefix}.{key}": style for key, style in (model.config.base_model_tp_plan or {}).items()}
     named |= {key: style for key, style in (type(model)._tp_plan or {}).items() if "." not in key}
     if not named:
         raise ConfigError("mode=tp", f"{model.config.model_type} has no tensor-parallel plan in its config")
-    if model.config.tie_word_embeddings:
-        named[_path_of(model, model.get_input_embeddings())] = "embedding_rowwise"
+    embedding = _path_of(model, model.get_input_embeddings())
+    if model.config.tie_word_embeddings and embedding:
+        named[embedding] = "embedding_rowwise"
     plan = {}
     for path, module in model.named_modules():
         if not isinstance(module, (nn.Linear, nn.Embedding)):
@@ -58,14 +83,68 @@ def tensor_parallel_plan(model: PreTrainedModel) -> dict[str, ParallelStyle]:
             if fnmatch.fnmatchcase(path, pattern):
                 if style not in _STYLES:
                     raise ConfigError("mode=tp", f"{pattern}: style {style!r} has no torch counterpart")
-                plan[path] = _STYLES[style]()
+                plan[path] = style
     return plan
 
 
+def _sequence_parallel_plan(model: PreTrainedModel, plan: dict[str, str]) -> dict[str, ParallelStyle]:
+    """Norms on sequence shards; gathers before the layers' column-wise products, scatters after the row-wise ones."""
+    styles: dict[str, ParallelStyle] = {}
+    layers = model.base_model.layers
+    prefix = _path_of(model, layers)
+    for index, layer in enumerate(layers):
+        for name, part in layer.named_children():
+            path = f"{prefix}.{index}.{name}"
+            inside = [f"{path}.{child}" for child, _ in part.named_modules() if f"{path}.{child}" in plan]
+            if not inside:
+                styles[path] = SequenceParallel()
+                continue
+            styles[path] = (
+                PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
+                if _called_by_position(name)
+                else PrepareModuleInput(
+                    input_kwarg_layouts={"hidden_states": Shard(1)},
+                    desired_input_kwarg_layouts={"hidden_states": Replicate()},
+                )
+            )
+            for each in inside:
+                if plan[each].startswith("rowwise"):
+                    styles[each] = RowwiseParallel(output_layouts=Shard(1))
+    norm = list(model.config.base_model_pp_plan or {"norm": 0})[-1]
+    if not isinstance(getattr(model.base_model, norm), nn.Identity):
+        styles[f"{model.base_model_prefix}.{norm}"] = SequenceParallel()
+    return styles
+
+
+def _called_by_position(name: str) -> bool:
+    """transformers' decoder layers call their attention with keywords and their MLP with one positional argument."""
+    return "attn" not in name and "attention" not in name
+
+
+def _shard_the_sequence_between_layers(model: PreTrainedModel, mesh: DeviceMesh, gather_after: bool) -> None:
+    """Cut the hidden states along the sequence as they enter the first layer; gather them after the last if asked."""
+    layers = model.base_model.layers
+
+    def cut(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        whole_sequence = DTensor.from_local(args[0], mesh, [Replicate()], run_check=False)
+        return (whole_sequence.redistribute(placements=[Shard(1)]).to_local(), *args[1:])
+
+    def gather(module: nn.Module, args: tuple[object, ...], output: torch.Tensor) -> torch.Tensor:
+        part = DTensor.from_local(output, mesh, [Shard(1)], run_check=False)
+        return part.redistribute(placements=[Replicate()]).to_local()
+
+    layers[0].register_forward_pre_hook(cut)
+    if gather_after:
+        layers[-1].register_forward_hook(gather)
+
+
 def fully_sharded(
-    model: PreTrainedModel, mesh: DeviceMesh, layers: nn.ModuleList, reshard_after_forward: bool, autocast: bool
-) -> PreTrainedModel:
-    """Shard parameters, gradients and optimizer states over `mesh`: one unit a decoder layer, the rest in the root."""
+    module: nn.Module, mesh: DeviceMesh, layers: nn.ModuleList, reshard_after_forward: bool, autocast: bool
+) -> None:
+    """Shard parameters, gradients and optimizer states of `module`: one unit a decoder layer, the rest in the root.
+
+    A two-dimensional `mesh` is hybrid: copies along its first axis, shards along its second.
+    """
     policy = (
         MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         if autocast
@@ -73,8 +152,7 @@ def fully_sharded(
     )
     for layer in layers:
         fully_shard(layer, mesh=mesh, reshard_after_forward=reshard_after_forward, mp_policy=policy)
-    fully_shard(model, mesh=mesh, reshard_after_forward=reshard_after_forward, mp_policy=policy)
-    return model
+    fully_shard(module, mesh=mesh, reshard_after_forward=reshard_after_forward, mp_policy=policy)
 
 
 def data_parallel(model: nn.Module, mesh: DeviceMesh, device: torch.device) -> DistributedDataParallel:
@@ -83,5 +161,6 @@ def data_parallel(model: nn.Module, mesh: DeviceMesh, device: torch.device) -> D
     return DistributedDataParallel(model, device_ids=ids, process_group=mesh.get_group())
 
 
-def _path_of(model: nn.Module, wanted: nn.Module) -> str:
-    return next(path for path, module in model.named_modules() if module is wanted)
+def _path_of(model: nn.Module, wanted: nn.Module | None) -> str:
+    """The path of a module of `model`; empty where another stage holds it."""
+    return next((path for path, module in model.named_modules() if module is wanted), "")

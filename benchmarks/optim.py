@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from benchmarks.model import local_part, whole
 from configs.errors import choose
 from configs.schema import Recipe
 
@@ -35,7 +36,7 @@ def gradient_norm(parameters: list[nn.Parameter], pp_group: dist.ProcessGroup | 
     squares = []
     for mesh_parameters in _by_mesh(parameters):
         norm = torch.nn.utils.get_total_norm([p.grad for p in mesh_parameters])
-        squares.append((norm.full_tensor() if isinstance(norm, DTensor) else norm).float() ** 2)
+        squares.append(whole(norm).float() ** 2)
     total = torch.stack(squares).sum()
     if pp_group is not None and pp_group.size() > 1:
         dist.all_reduce(total, group=pp_group)
@@ -55,7 +56,7 @@ def clip_gradients(
     """
     norm = gradient_norm(counted, pp_group)
     scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_([_local(p.grad) for p in parameters if p.grad is not None], scale)
+    torch._foreach_mul_([local_part(p.grad) for p in parameters if p.grad is not None], scale)
     return norm
 
 
@@ -66,7 +67,3 @@ def _by_mesh(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
             key = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
             groups.setdefault(key, []).append(parameter)
     return list(groups.values())
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+)
 from transformers import PreTrainedModel
 
-from configs.errors import choose
+from configs.layout import SCHEDULES
 
-SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}
+_CLASSES: dict[str, Any] = {
+    "1f1b": Schedule1F1B,
+    "gpipe": ScheduleGPipe,
+    "interleaved": ScheduleInterleaved1F1B,
+    "zero_bubble": ScheduleInterleavedZeroBubble,
+}
+
+
+def stages_of_rank(schedule: str, pp: int, rank: int) -> list[int]:
+    """The stages that pipeline rank `rank` holds; looped schedules give it one from every round."""
+    return [rank + pp * turn for turn in range(SCHEDULES[schedule] if pp > 1 else 1)]
 
 
 def keep_stage(model: PreTrainedModel, first: bool, last: bool) -> PreTrainedModel:
@@ -53,7 +70,7 @@ def end_stages_group(mesh: DeviceMesh) -> dist.ProcessGroup | None:
 
     Every rank of the job must call this, in the same order, as process groups are made together.
     """
-    ranks = mesh.mesh.flatten(1)  # (pp, dp x tp)
+    ranks = mesh.mesh.flatten(1)  # (pp, the other axes)
     mine = None
     for first, last in zip(ranks[0].tolist(), ranks[-1].tolist(), strict=True):
         group = dist.new_group([first, last])
@@ -64,13 +81,17 @@ def end_stages_group(mesh: DeviceMesh) -> dist.ProcessGroup | None:
 
 def build_schedule(
     name: str,
-    module: nn.Module,
+    modules: list[nn.Module],
     group: dist.ProcessGroup,
     micro_batches: int,
     device: torch.device,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-) -> Schedule1F1B | ScheduleGPipe:
-    """The schedule `name` over this rank's stage. The loss is a sum, so gradients are not scaled by micro-batches."""
-    choose("mode.schedule", name, SCHEDULES)
-    stage = PipelineStage(module, group.rank(), group.size(), device, group=group)
-    return SCHEDULES[name](stage, n_microbatches=micro_batches, loss_fn=loss, scale_grads=False)
+) -> Any:
+    """The schedule `name` over this rank's stages. The loss is a sum, so gradients are not scaled by micro-batches."""
+    indices = stages_of_rank(name, group.size(), group.rank())
+    count = group.size() * len(indices)
+    stages = [
+        PipelineStage(module, index, count, device, group=group) for module, index in zip(modules, indices, strict=True)
+    ]
+    taken = stages[0] if SCHEDULES[name] == 1 else stages
+    return _CLASSES[name](taken, n_microbatches=micro_batches, loss_fn=loss, scale_grads=False)

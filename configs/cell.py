@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from configs.errors import ConfigError, choose
-from configs.layout import Layout, ModelShape, check_layout, model_shape, named, resolve_layout
+from configs.layout import SCHEDULES, Layout, ModelShape, check_layout, model_shape, named, resolve_layout
 from configs.schema import Benchmark, Cluster, Config, Data, Machine, Measure, Mode, Model, Recipe
 
 BENCHMARKS = ("finetune", "collectives")
@@ -134,13 +134,27 @@ def batch_sizes(config: Config, layout: Layout) -> tuple[int, int, int]:
             f"nearest: {' or '.join(map(str, nearest))}",
         )
     grad_accum = total // share
-    if layout.pp > 1 and config.mode.schedule != "gpipe" and grad_accum < layout.pp:
-        raise ConfigError(
-            f"mode={config.mode.name}",
-            f"{grad_accum} micro-batches for pp={layout.pp} stages under schedule {config.mode.schedule}",
-            f"at least {layout.pp}: raise global_batch to {share * layout.pp} or lower micro_batch",
-        )
+    if layout.pp > 1:
+        check_micro_batches(config.mode, layout.pp, grad_accum, share)
     return total, config.micro_batch, grad_accum
+
+
+def check_micro_batches(mode: Mode, pp: int, micro_batches: int, share: int) -> None:
+    """Refuse a pipeline that its schedule cannot fill: too few micro-batches, or not a multiple of the stages."""
+    where, under = f"mode={mode.name}", f"under schedule {mode.schedule}"
+    if mode.schedule != "gpipe" and micro_batches < pp:
+        raise ConfigError(
+            where,
+            f"{micro_batches} micro-batches for pp={pp} stages {under}",
+            f"at least {pp}: raise global_batch to {share * pp} or lower micro_batch",
+        )
+    if SCHEDULES.get(mode.schedule, 1) > 1 and micro_batches % pp:
+        nearest = sorted({max(micro_batches // pp, 1) * pp, (micro_batches // pp + 1) * pp})
+        raise ConfigError(
+            where,
+            f"{micro_batches} micro-batches are no multiple of pp={pp} {under}",
+            f"nearest: global_batch={' or '.join(str(share * n) for n in nearest)}",
+        )
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -69,6 +69,7 @@ def compose_grid(overrides: list[str], sweep: bool = False) -> list[Config]:
     """
     register()
     arguments = rewrite(overrides)
+    _register_products(text for text in arguments if text.startswith("mode="))
     try:
         with initialize_config_dir(CONFIG_DIR, version_base="1.3"):
             parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
@@ -83,11 +84,44 @@ def compose_grid(overrides: list[str], sweep: bool = False) -> list[Config]:
             points: dict[tuple[str, ...], None] = {}
             for grid in whole.grids or [{}]:
                 block = [f"{key}={value}" for key, value in grid.items()]
+                _register_products(text for text in block if text.startswith("mode="))
                 for point in BasicSweeper.split_arguments(parser.parse_overrides([*block, *arguments]), None)[0]:
                     points[tuple(point)] = None
             return [typed(compose(ROOT, overrides=list(point))) for point in points]
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(error, arguments) from None
+
+
+def mode_by_grammar(name: str) -> dict[str, Any] | None:
+    """The mode that a product's name spells, such as dp2_tp4 or fsdp_tp2_pp2; None if it is not of that grammar.
+
+    Parts are dp, fsdp, ddp, tp, pp with their sizes; one may leave its size out and takes what is left of the cards.
+    dp and fsdp shard parameters over the data-parallel ranks, ddp keeps a copy on each.
+    """
+    parts = name.split("_")
+    found = [re.fullmatch(r"(dp|fsdp|ddp|tp|pp)(\d*)", part) for part in parts]
+    if not all(found) or (len(parts) == 1 and not found[0][2]):  # type: ignore[index]
+        return None
+    sizes = {match[1]: int(match[2]) if match[2] else None for match in found if match}
+    data = [kind for kind in ("dp", "fsdp", "ddp") if kind in sizes]
+    if len(sizes) < len(parts) or len(data) > 1:
+        return None
+    return {
+        "name": name,
+        "dp": sizes[data[0]] if data else 1,
+        "tp": sizes.get("tp", 1),
+        "pp": sizes.get("pp", 1),
+        "shard": "none" if data in ([], ["ddp"]) else "full",
+    }
+
+
+def _register_products(texts: Iterable[str]) -> None:
+    """Make every product that `texts` name an option of the group `mode`."""
+    for name in {word for text in texts for word in re.findall(r"[a-z0-9_]+", text)}:
+        if "_" in name or name[-1].isdigit():
+            mode = mode_by_grammar(name)
+            if mode is not None:
+                ConfigStore.instance().store(group="mode", name=name, node=mode)
 
 
 def rewrite(overrides: Iterable[str]) -> list[str]:

@@ -10,7 +10,9 @@ from typing import Any
 from configs.errors import ConfigError, choose
 from configs.schema import Mode
 
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero_bubble")
+# schedule -> stages that each rank holds
+SCHEDULES = {"gpipe": 1, "1f1b": 1, "interleaved": 2, "zero_bubble": 2}
+SHARDS = ("none", "full")
 AXES = ("dp", "tp", "pp")
 
 
@@ -118,14 +120,30 @@ def check_layout(mode: Mode, layout: Layout, model: str, shape: ModelShape) -> N
                 raise ConfigError(
                     f"mode={mode.name}", f"{count} {what} do not divide by tp={layout.tp} (model {model})", choices
                 )
-    if layout.pp > 1:
-        choose(f"mode={mode.name}: mode.schedule", mode.schedule, SCHEDULES)
-    if layout.pp > shape.layers:
+    check_sharding(mode, layout)
+    per_rank = SCHEDULES[choose(f"mode={mode.name}: mode.schedule", mode.schedule, SCHEDULES)] if layout.pp > 1 else 1
+    if layout.pp * per_rank > shape.layers:
+        each = f" x {per_rank} a rank (schedule {mode.schedule})" if per_rank > 1 else ""
         raise ConfigError(
             f"mode={mode.name}",
-            f"pp={layout.pp} stages for {shape.layers} layers (model {model})",
-            f"pp can be 1 to {shape.layers}",
+            f"pp={layout.pp} stages{each} for {shape.layers} layers (model {model})",
+            f"pp can be 1 to {shape.layers // per_rank}",
         )
+
+
+def check_sharding(mode: Mode, layout: Layout) -> None:
+    """Refuse copies that do not share out over the data-parallel ranks, and options that need another mode."""
+    where = f"mode={mode.name}"
+    choose(f"{where}: mode.shard", mode.shard, SHARDS)
+    if mode.replicate < 1 or layout.dp % mode.replicate:
+        raise ConfigError(
+            f"{where}: mode.replicate",
+            f"{mode.replicate} copies do not share out over dp={layout.dp}",
+            f"replicate can be {_either(divisors(layout.dp))}",
+        )
+    if layout.tp == 1 and mode.tp == 1 and (mode.sequence_parallel or mode.loss_parallel):
+        name = "sequence_parallel" if mode.sequence_parallel else "loss_parallel"
+        raise ConfigError(f"{where}: mode.{name}", "needs tensor parallelism", "a mode with tp, such as mode=tp")
 
 
 def split_layers(layers: int, stages: int) -> list[range]:
