@@ -200,6 +200,7 @@ class Config:
     repeat: int = 0  # which repeat of the cell this is; repeats are separate records
     price_sheets: list[str] = field(default_factory=lambda: ["jiangsu"])
     source: Optional[str] = None  # a measurement CSV to read instead of a study
+    report_dir: Optional[str] = None  # where a report's files go; None: <study>/report, for a source CSV nowhere
     gate: str = "on"  # on: a cell that cannot fit is recorded infeasible and not run
     retry: str = "failed"  # which records are measured again: none | failed | oom | all
     format: str = "text"  # text | json

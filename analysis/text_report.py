@@ -1,0 +1,164 @@
+"""The strings of a report, each as (English, Chinese); {names} are filled in with values that are already worded."""
+
+from __future__ import annotations
+
+REPORT: dict[str, tuple[str, str]] = {
+    "title": ("Scaling report: {study}", "扩展性报告：{study}"),
+    "cells": ("{good} of {total} cells measured", "共 {total} 个单元，测得 {good} 个"),
+    # notices
+    "notice.nothing": (
+        "No cell was measured: there is no throughput to compute a speedup or a cost from. What failed is listed "
+        "below.",
+        "没有任何单元测量成功：无法计算加速比或成本。失败原因见下表。",
+    ),
+    "notice.empty": (
+        "The study has no record yet: `cardscale run study={study}` measures one.",
+        "该研究还没有任何记录：用 `cardscale run study={study}` 测量。",
+    ),
+    "notice.cpu": (
+        "Measured on CPU: ranks (processes) stand in for cards. The speedups are those of this machine's cores, not of "
+        "GPUs, and the prices are illustrative.",
+        "在 CPU 上测量：以进程（rank）代替显卡。加速比反映的是本机 CPU 核，不代表 GPU，价格仅作示意。",
+    ),
+    "notice.oversubscribed": (
+        "Cores are oversubscribed: up to {ranks} ranks ran on {cores} cores. Ranks beyond the cores share them and "
+        "cannot speed up.",
+        "CPU 核被超额占用：最多 {ranks} 个进程运行在 {cores} 个核上。超出核数的进程只能分时共享，不会加速。",
+    ),
+    "notice.cores_unknown": (
+        "The records do not say how many cores there were; where ranks outnumber cores, they share them and cannot "
+        "speed up.",
+        "记录中没有 CPU 核数；进程数多于核数时只能分时共享，不会加速。",
+    ),
+    "notice.damaged": ("Left out: {what}", "已忽略：{what}"),
+    "notice.failed": (
+        "{count} cells have no measurement: see the last table.",
+        "有 {count} 个单元没有测量值：见最后一张表。",
+    ),
+    # the scaling table
+    "scaling.title": ("Scaling", "扩展性"),
+    "scaling.cards": ("cards", "卡数"),
+    "scaling.status": ("status", "状态"),
+    "scaling.tokens": ("tokens/s", "tokens/s"),
+    "scaling.per_card": ("per card", "每卡"),
+    "scaling.speedup": ("speedup", "加速比"),
+    "scaling.speedup_interval": ("speedup 95 %", "加速比 95 %"),
+    "scaling.efficiency": ("eff.", "效率"),
+    "scaling.step": ("step", "步时"),
+    "scaling.memory": ("memory", "内存"),
+    "scaling.marks": ("note", "注"),
+    "scaling.group": ("{model} · {mode}", "{model} · {mode}"),
+    "scaling.unnamed": ("unnamed model", "未注明模型"),
+    "scaling.strong": ("strong scaling", "强扩展"),
+    "scaling.weak": ("weak scaling", "弱扩展"),
+    "scaling.varied": ("batch rule varies", "批量规则不一"),
+    "scaling.seq_len": ("sequence {tokens}", "序列长 {tokens}"),
+    "scaling.relative": ("relative to {cards}", "相对于 {cards}"),
+    "scaling.definition": (
+        "Speedup is tokens/s over that of the base named above the rows; efficiency (eff.) is speedup x base / cards. "
+        "Tokens are target tokens that carry loss, of the whole job.",
+        "加速比为 tokens/s 与各组标题所注基准之比；效率 = 加速比 × 基准卡数 / 卡数。"
+        "tokens 指整个任务中计入损失的目标 token。",
+    ),
+    "scaling.interval": (
+        "Step time: median of the measured steps with its 95 % interval (block bootstrap).",
+        "步时：实测各步的中位数及其 95 % 区间（分块自助法）。",
+    ),
+    "scaling.no_interval": (
+        "Rows without an interval did not state one; that is not a claim of certainty.",
+        "没有区间的行只是未给出区间，并不表示没有误差。",
+    ),
+    "scaling.memory_kind": ("Peak memory is {kinds}, the largest rank.", "峰值内存口径：{kinds}，取最大的进程。"),
+    "memory.device": ("what the driver reports as used on the card", "驱动报告的整卡已用显存"),
+    "memory.rss": ("the peak resident set of a rank's process", "进程的峰值常驻内存"),
+    "memory.reserved": ("what PyTorch's allocator reserved", "PyTorch 分配器保留的显存"),
+    "memory.allocated": ("what PyTorch's allocator had allocated", "PyTorch 分配器已分配的显存"),
+    "memory.stated": ("as the imported file states it (peak_vram_gib)", "导入文件所给的值（peak_vram_gib）"),
+    # cards in a sentence
+    "cards.one": ("1 card", "1 张卡"),
+    "cards.many": ("{count} cards", "{count} 张卡"),
+    # costs
+    "cost.title": ("Cost per epoch, as billed: {quote}", "每个 epoch 的费用（按账单）：{quote}"),
+    "cost.pure_title": (
+        "Cost per epoch, share of the rental used: {quote}",
+        "每个 epoch 的费用（按实际用时折算）：{quote}",
+    ),
+    "cost.billion_title": (
+        "Cost per billion tokens, as billed: {quote}",
+        "每十亿 token 的费用（按账单）：{quote}",
+    ),
+    "cost.pure_billion_title": (
+        "Cost per billion tokens, share of the rental used: {quote}",
+        "每十亿 token 的费用（按实际用时折算）：{quote}",
+    ),
+    "cost.mode": ("mode", "模式"),
+    "cost.cards": ("cards", "卡数"),
+    "cost.time": ("time", "时间"),
+    "cost.epoch": ("An epoch is {tokens} tokens.", "一个 epoch 为 {tokens} 个 token。"),
+    "cost.no_epoch": (
+        "The size of an epoch is not known (workload.epoch_tokens is not given and the records state no data set): "
+        "costs are for a billion tokens.",
+        "epoch 大小未知（未给出 workload.epoch_tokens，记录中也没有数据集大小）：费用按十亿 token 计。",
+    ),
+    "cost.ranges": (
+        "Money in {currency}, low to high: low price and fast end of the throughput, high price and slow end.",
+        "金额单位 {currency}，为低至高：低端取低价与较快吞吐量，高端取高价与较慢吞吐量。",
+    ),
+    "cost.billed": (
+        "An epoch run as a job of its own; started billing units are paid whole.",
+        "按单独跑一个 epoch 计；不足一个计费单位的按一个单位付。",
+    ),
+    "cost.pure": (
+        "The same to the exact second, as where the rest of the rental is used too. Tiers and letters as above.",
+        "按精确时长折算，适用于租期其余时间也在使用的情况。各档说明与字母含义同上表。",
+    ),
+    "cost.tier": ("{name}: {price} {currency} per {unit}{discount}", "{name}：每{unit} {price} {currency}{discount}"),
+    "cost.discount": (", node discount x {discount} included", "，已含整机折扣 × {discount}"),
+    "cost.tier_note": ("{name}: {remark}", "{name}：{remark}"),
+    "cost.min_cards": (", from {count} cards", "，{count} 卡起租"),
+    "cost.predicted": ("predicted, not measured", "预测值，非实测"),
+    "unit.card_hour": ("card-hour", "卡时"),
+    "unit.node_hour": ("node-hour", "机时"),
+    "unit.card_month": ("card-month", "卡月"),
+    "unit.node_month": ("node-month", "机月"),
+    "unit.h": ("h", "小时"),
+    "unit.min": ("min", "分钟"),
+    "unit.s": ("s", "秒"),
+    "unit.ms": ("ms", "毫秒"),
+    # collectives
+    "collectives.title": ("Collectives", "集合通信"),
+    "collectives.size": ("size", "大小"),
+    "collectives.count": ("count", "元素数"),
+    "collectives.type": ("type", "类型"),
+    "collectives.time": ("time", "时间"),
+    "collectives.algbw": ("algbw", "algbw"),
+    "collectives.busbw": ("busbw", "busbw"),
+    "collectives.wrong": ("#wrong", "#错误"),
+    "collectives.definition": (
+        "algbw = size / time; busbw = algbw x a factor of the operation (all_reduce: 2(n-1)/n), as NCCL tests define "
+        "them. GB/s in powers of ten.",
+        "algbw = 大小 / 时间；busbw = algbw × 操作系数（all_reduce 为 2(n-1)/n），定义同 NCCL tests。GB/s 为十进制。",
+    ),
+    "collectives.one_rank": (
+        "One rank moves no data: its bus bandwidth of 0 is no fault.",
+        "只有一个进程时没有数据传输：busbw 为 0 并非故障。",
+    ),
+    # failures
+    "failures.title": ("Not measured, and why", "未测得的单元及原因"),
+    "failures.cell": ("cell", "单元"),
+    "failures.reason": ("reason", "原因"),
+    "failures.rank": ("rank {rank}: ", "rank {rank}："),
+    "failures.none_given": ("no reason recorded", "没有记录原因"),
+    # statuses
+    "status.ok": ("ok", "正常"),
+    "status.oom": ("oom", "显存不足"),
+    "status.infeasible": ("infeasible", "放不下"),
+    "status.failed": ("failed", "失败"),
+    "status.timeout": ("timeout", "超时"),
+    "status.interrupted": ("interrupted", "中断"),
+    "status.predicted": ("predicted", "预测"),
+    "status.imported": ("imported", "导入"),
+    # rendering
+    "left_out": ("Left out at this width: {columns}.", "因宽度不足未显示：{columns}。"),
+    "and": (" and ", "和"),
+}

@@ -1,0 +1,53 @@
+"""Reads what a report is about: a study's folder or a measurement CSV, with whatever had to be left out of it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from configs.errors import ConfigError
+from configs.schema import Config
+from launch.run import study_folder
+from results.store import collectives_frame, read_measurements, read_study, records
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as frames: `cells` one row a cell (dotted columns), `collectives` one row a size of a call."""
+
+    name: str
+    folder: Path | None  # None: from a measurement CSV
+    cells: pd.DataFrame
+    collectives: pd.DataFrame
+    left_out: tuple[str, ...] = ()  # damaged records, columns of a CSV that nobody reads
+
+
+def load_study(config: Config) -> Study:
+    """Read `config.source` if given, else the study's folder. Raises ConfigError where there is nothing to read."""
+    if config.source is not None:
+        path = Path(config.source).expanduser()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            cells = read_measurements(path)
+        return Study(path.stem, None, cells, pd.DataFrame(), _said(caught))
+    folder = study_folder(config)
+    if not folder.is_dir():
+        known = sorted(p.name for p in folder.parent.glob("*") if (p / "cells").is_dir())
+        raise ConfigError("study", f"{folder} does not exist", f"there are: {', '.join(known) or 'none'}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cells = read_study(folder)
+        collectives = collectives_frame(folder)
+        kinds = {record.cell_id: record.config.get("machine", {}).get("device") for record in records(folder)}
+    if len(cells):
+        cells["machine.device"] = cells["cell_id"].map(kinds)
+    return Study(folder.name, folder, cells, collectives, _said(caught))
+
+
+def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """What our own readers warned of, each once."""
+    texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return tuple(dict.fromkeys(texts))

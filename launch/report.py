@@ -1,0 +1,119 @@
+"""The `report` command: a study, or a measurement CSV, as tables on standard output and as files beside the study."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from analysis.report import Report, make_report
+from analysis.tables import plain
+from analysis.text import sayer
+from configs.errors import ConfigError, choose
+from configs.schema import Config
+from launch.load import Study, load_study
+from launch.render_csv import json_rows, write_csv
+from launch.render_markdown import escape, markdown
+from launch.render_text import print_hanging, print_table
+from launch.sheets import load_sheets
+from results.store import write_json_atomically
+
+FORMATS = ("text", "json")
+
+
+def report_command(configs: list[Config], console: Console) -> int:
+    """Report on each study or CSV that `configs` name; returns 0. Raises ConfigError where one cannot be read.
+
+    Tables go to standard output (format=json: one object of tables alone), what is said about files to `console`.
+    Files go to report_dir; without one to <study>/report, and for a measurement CSV nowhere.
+    """
+    choose("format", configs[0].format, FORMATS)
+    reported: dict[tuple[str, str | None], Config] = {}
+    for config in configs:
+        reported.setdefault((config.study_name, config.source), config)
+    for config in reported.values():
+        study = load_study(config)
+        report = report_on(study, config)
+        folder = report_folder(study, config)
+        written = (
+            write_report(report, folder) if folder is not None else []
+        )  # before a reader can leave, as `head` does
+        if config.format == "json":
+            print(json.dumps(report_json(report), ensure_ascii=False, allow_nan=False, indent=1))
+        else:
+            print_report(report, Console(file=sys.stdout, highlight=False), config.lang)
+        for path in written:
+            console.print(Text(f"written: {path}"), soft_wrap=True)
+        if folder is None:
+            console.print(Text("nothing written: report_dir=FOLDER writes CSV and Markdown there"))
+    return 0
+
+
+def report_on(study: Study, config: Config) -> Report:
+    """The report of `study` under the prices, workload and language of `config`."""
+    machine = {config.machine.name: config.machine.card_names} if config.machine.card_names else {}
+    return make_report(
+        study.name,
+        study.cells,
+        study.collectives,
+        load_sheets(config.price_sheets),
+        config.workload,
+        config.costs,
+        left_out=study.left_out,
+        card_names=machine,
+        lang=config.lang,
+    )
+
+
+def report_folder(study: Study, config: Config) -> Path | None:
+    """Where the files go, or None where nothing is to be written."""
+    if config.report_dir is not None:
+        return Path(config.report_dir).expanduser()
+    return None if study.folder is None else study.folder / "report"
+
+
+def print_report(report: Report, out: Console, lang: str) -> None:
+    """The report for a person at a terminal."""
+    out.print(Text(plain(report.title), style="bold"))
+    out.print(Text(report.summary))
+    for notice in report.notices:
+        print_hanging(out, "! ", plain(notice), "yellow")
+    out.print()
+    for table in report.tables:
+        print_table(out, table, sayer(lang))
+
+
+def report_json(report: Report) -> dict[str, object]:
+    """The report for a script: an object of tables, each a list of rows; `notices` is a table of sentences."""
+    tables = {name: json_rows(frame) for name, frame in report.frames.items()}
+    return {**tables, "notices": [{"text": text} for text in report.notices]}
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Write CSV, Markdown and JSON into `folder`; returns the files. Raises ConfigError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = []
+        for name, frame in report.frames.items():
+            path = folder / f"{name}.csv"
+            if len(frame):
+                write_csv(frame, path)
+                written.append(path)
+            else:
+                path.unlink(missing_ok=True)  # of an earlier report, which this one replaces
+        path = folder / "report.md"
+        path.write_text(report_markdown(report), encoding="utf-8")
+        write_json_atomically(folder / "report.json", report_json(report))
+    except OSError as error:
+        raise ConfigError("report_dir", f"{folder} cannot be written: {error.strerror}", "a writable folder") from None
+    return [*written, path, folder / "report.json"]
+
+
+def report_markdown(report: Report) -> str:
+    """The whole report as one Markdown document."""
+    head = [f"# {escape(plain(report.title))}", escape(report.summary)]
+    head += [f"> **{escape(plain(notice))}**" for notice in report.notices]
+    return "\n\n".join([*head, *(markdown(table) for table in report.tables)])
