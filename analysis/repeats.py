@@ -123,8 +123,10 @@ def _difference_error(pairs: pd.DataFrame, repeated: pd.Series[bool]) -> tuple[p
     within = (pairs["within_a"] ** 2 + pairs["within_b"] ** 2) ** 0.5
     between = (pairs["between_a"] ** 2 + pairs["between_b"] ** 2) ** 0.5
     error = within.where(~repeated, pd.concat([between, within], axis=1).max(axis=1))
-    spread = sum((pairs[f"between_{m}"] ** 2 / between**2) ** 2 / (pairs[f"runs_{m}"] - 1) for m in "ab")
-    welch = (1 / spread).where(~(within >= between), np.inf)
+    spread_a, spread_b = (
+        (pairs[f"between_{mode}"] ** 2 / between**2) ** 2 / (pairs[f"runs_{mode}"] - 1) for mode in "ab"
+    )
+    welch = (1 / (spread_a + spread_b)).where(~(within >= between), np.inf)
     return error.where(error > 0), welch.where(repeated, np.inf).fillna(np.inf)
 
 
