@@ -170,6 +170,10 @@ def _piece(begin: float, end: float, alpha: float, beta: float, bridge: bool = F
 
 
 def _with_intervals(piece: Piece, x: Array, y: Array, bounds: tuple[int, int], line: tuple[float, float]) -> Piece:
+    if bounds[1] - bounds[0] < LEAST_SIZES:  # two sizes show no scatter: all of the time may be transfer, or latency
+        low, high = float(x[bounds[1] - 1] / y[bounds[1] - 1] / 1e3), math.inf
+        most = float(y[bounds[0]])
+        return replace(piece, alpha_low_us=0.0, alpha_high_us=most, algbw_low_gbps=low, algbw_high_gbps=high)
     alphas, betas = _resampled(x[slice(*bounds)], y[slice(*bounds)], *line)
     alpha_low, alpha_high = (float(bound) for bound in np.percentile(alphas, [2.5, 97.5]))
     beta_low, beta_high = (float(bound) for bound in np.percentile(betas, [2.5, 97.5]))

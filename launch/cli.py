@@ -7,6 +7,7 @@ import sys
 COMMANDS = {
     "run": "measure one cell, or with -m a grid: cardscale run -m mode=ddp,tp cards=1,2,4,8",
     "report": "a study, or a measurement CSV, as tables: cardscale report study=demo",
+    "import": "measurements from elsewhere into a study: cardscale import nccl-tests FILE [study=NAME]",
 }
 
 HELP = """cardscale measures how LLM fine-tuning scales over cards, and what that costs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 
@@ -29,6 +30,9 @@ def run_named(name: str, words: list[str]) -> int:
 
         print(command_help(name))
         return 0
+    if name == "import":  # its kind and files are no overrides
+        files = [word for word in overrides if "=" not in word or Path(word).is_file()]
+        overrides = [word for word in overrides if word not in files]
     sweep = name in SWEEPING or "-m" in flags or "--multirun" in flags
     warnings.showwarning = _say_warning
     configs = compose_grid(overrides, sweep)
@@ -38,6 +42,10 @@ def run_named(name: str, words: list[str]) -> int:
         print(show(configs))
         return 0
     console = Console(stderr=True)
+    if name == "import":
+        from launch.importers import import_command
+
+        return import_command(files, configs[0], console)
     return _command(name)(configs, console)
 
 

@@ -10,6 +10,7 @@ from configs.cell import Cell, resolve
 from configs.errors import ConfigError
 from configs.schema import Config
 from launch.agent import warm_up
+from launch.collectives import store_link_model, write_nccl_tests_files
 from launch.progress import Progress
 from launch.sweep import RETRY, must_run, sweep
 from results.bandwidth import check_collectives
@@ -59,6 +60,9 @@ def run_command(configs: list[Config], console: Console) -> int:
     with Progress(len(cells), console) as progress:
         summary = sweep(study, cells, first.retry, progress)
     write_tables(study, read_study(study))
+    if any(cell.benchmark.name == "collectives" for cell in cells):
+        write_nccl_tests_files(study)
+        store_link_model(study)
     console.print(
         f"{summary.measured} measured, {summary.skipped} already there, {summary.failed} failed -> {study}",
         highlight=False,

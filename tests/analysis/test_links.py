@@ -211,3 +211,10 @@ def test_a_long_size_list_is_fitted_too() -> None:
     sizes = [1e6 * (i + 1) for i in range(1000)]
     pieces = fit_pieces(sizes, [link(20, 100)(size) for size in sizes])
     assert predict(pieces, 5.5e8) == pytest.approx(link(20, 100)(5.5e8), rel=0.01)
+
+
+def test_two_sizes_leave_open_what_is_latency_and_what_is_transfer() -> None:
+    """10 us at 1 MB and 20 us at 2 MB: latency is at most 10 us, the rate at least 2 MB / 20 us = 100 GB/s."""
+    [piece] = fit_pieces([1e6, 2e6], [10.0, 20.0])
+    assert (piece.alpha_low_us, piece.alpha_high_us) == (0.0, 10.0)
+    assert (piece.algbw_low_gbps, piece.algbw_high_gbps) == (100.0, math.inf)
