@@ -43,7 +43,7 @@ def counts_for_deadline(rows: pd.DataFrame, epochs: float, deadline_hours: float
     if known.empty:
         return None
     fewest = known[known["cards"] == known["cards"].min()]
-    base = fewest.sort_values(["measured", "tokens_per_s"], ascending=False, kind="stable").iloc[0]
+    base = fewest.sort_values(["measured", "tokens_per_s"], ascending=False).iloc[0]
     base_cards, base_hours = int(base["cards"]), float(base["epoch_hours"])
 
     def plan(efficiency: float) -> CardsForDeadline:
@@ -55,7 +55,8 @@ def counts_for_deadline(rows: pd.DataFrame, epochs: float, deadline_hours: float
             base_cards, base_cards, base_hours, tuple(CountEstimate("", 4, False, plan(e)) for e in RULE_OF_THUMB)
         )
     efficiency = several["tokens_per_s"] / base["tokens_per_s"] * base_cards / several["cards"]
-    order = np.argsort(-efficiency.to_numpy(dtype=float), kind="stable")
+    names = [pd.factorize(several["mode"], sort=True)[0], several["cards"].to_numpy(dtype=float)]
+    order = np.lexsort((~several["measured"].to_numpy(dtype=bool), *names, -efficiency.to_numpy(dtype=float).round(9)))
     ends = [order[0]] if len(order) == 1 else [order[0], order[-1]]
     return Counts(
         base_cards,

@@ -15,7 +15,7 @@ def infeasible_reasons(rows: pd.DataFrame, limits: Constraints, lang: str) -> tu
     """Why no row of `rows` (from `judge`) is feasible, and the rows nearest to it."""
     priced = rows[rows["candidate"]]
     if priced.empty:
-        why = rows["excluded"].value_counts()
+        why = rows.groupby("excluded").size()  # in the order of the words, whatever the order of the rows
         listed = ", ".join(f"{reason} ({count})" for reason, count in why.items()) or "no cells and tiers were given"
         return [say(lang, SENTENCES, "no_candidate", why=listed)], []
     at_best = priced.assign(finish_hours_high=priced["finish_hours_low"], total_cost_high=priced["total_cost_low"])

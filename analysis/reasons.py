@@ -58,7 +58,7 @@ def _one_card(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: str) -
     if single.empty:
         return []
     if not single["candidate"].any():
-        failed = single[single["tokens_per_s"].isna()]["status"].unique()
+        failed = single[single["tokens_per_s"].isna()]["status"].drop_duplicates().sort_values()
         return [say(lang, SENTENCES, "one_unmeasured", status=", ".join(failed))] if len(failed) else []
     enough = best(ranking_keys(single), CHEAPEST)
     if enough is not None and rows.at[enough, "certain"]:

@@ -61,14 +61,16 @@ def price_flips(rows: pd.DataFrame, chosen: int) -> list[PriceFlip]:
     One row a tier: the one that needs the smallest concession. Only rows that certainly meet the constraints.
     """
     mine = row_at(rows, chosen)
-    columns = ["quote", "tier", "total_cost_high", "cards_cost_high", "price_low", "price_high"]
+    names = ["quote", "tier", "cards", "mode", "cell_id"]
+    columns = [*names, "total_cost_high", "cards_cost_high", "price_low", "price_high"]
     others = rows.loc[rows["certain"] & ((rows["quote"] != mine["quote"]) | (rows["tier"] != mine["tier"])), columns]
     rest = others["total_cost_high"] - others["cards_cost_high"]
     room = mine["total_cost_high"] - rest
     price = others["price_high"] * room / others["cards_cost_high"].where(others["cards_cost_high"] > 0)
     inside = (price >= others["price_low"]) & (price < others["price_high"]) & (price > 0)
-    concession = (1 - price / others["price_high"])[inside].sort_values(kind="stable")
-    first_of_tier = others.loc[concession.index].drop_duplicates(["quote", "tier"]).index[:TIERS_LOOKED_AT]
+    concession = (1 - price / others["price_high"]).round(9)
+    ranked = others.assign(concession=concession)[inside].sort_values(["concession", *names])
+    first_of_tier = ranked.drop_duplicates(["quote", "tier"]).index[:TIERS_LOOKED_AT]
     quoted = others.loc[first_of_tier, ["price_low", "price_high"]].to_numpy(dtype=float)
     return [
         PriceFlip(int(row), float(price[row]), float(low), float(high))

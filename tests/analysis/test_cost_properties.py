@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from analysis.cost import cost_table
@@ -56,6 +56,8 @@ def cells(draw: st.DrawFn, cells_of: Cells) -> pd.DataFrame:
     )
 
 
+# No shrinking: a table a try is slow, and a failing example is small enough to read as it is.
+TRIED = settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 HIDDEN = st.builds(
     Costs,
     idle_share=st.floats(0, 0.9),
@@ -80,7 +82,7 @@ def no_less(more: pd.DataFrame, less: pd.DataFrame) -> bool:
 
 
 @given(st.data(), tier(), HIDDEN)
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_low_is_never_above_high(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tier: dict[str, Any], costs: Costs
 ) -> None:
@@ -90,7 +92,7 @@ def test_low_is_never_above_high(
 
 
 @given(st.data(), tier(), HIDDEN, st.floats(1.0, 5.0))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_cost_never_falls_when_the_price_rises(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tier: dict[str, Any], costs: Costs, by: float
 ) -> None:
@@ -101,7 +103,7 @@ def test_cost_never_falls_when_the_price_rises(
 
 
 @given(st.data(), tier(), st.floats(0, 0.8), st.floats(0, 0.19))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_cost_never_falls_when_more_time_is_idle(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tier: dict[str, Any], idle: float, more: float
 ) -> None:
@@ -111,7 +113,7 @@ def test_cost_never_falls_when_more_time_is_idle(
 
 
 @given(st.data(), tier(), HIDDEN, st.floats(1.0, 10.0))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_cost_never_falls_when_the_job_grows(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tier: dict[str, Any], costs: Costs, by: float
 ) -> None:
@@ -123,7 +125,7 @@ def test_cost_never_falls_when_the_job_grows(
 
 
 @given(st.data(), tier(), st.floats(1, 500))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_cost_is_continuous_apart_from_the_billing_steps(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tier: dict[str, Any], hours: float
 ) -> None:
@@ -134,7 +136,7 @@ def test_cost_is_continuous_apart_from_the_billing_steps(
 
 
 @given(st.data(), st.lists(tier(), min_size=1, max_size=4), st.randoms())
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_permuting_cells_and_tiers_changes_nothing(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tiers: list[dict[str, Any]], random: Any
 ) -> None:
@@ -147,7 +149,7 @@ def test_permuting_cells_and_tiers_changes_nothing(
 
 
 @given(st.data(), st.lists(tier(), min_size=1, max_size=4), st.floats(1, 1e5), st.floats(1.0, 10.0))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_more_budget_never_gives_a_worse_decision(
     quote_of: Quotes, cells_of: Cells, data: st.DataObject, tiers: list[dict[str, Any]], budget: float, by: float
 ) -> None:
@@ -163,7 +165,7 @@ def test_more_budget_never_gives_a_worse_decision(
 
 
 @given(st.floats(1, 400), st.floats(0, 0.2), st.floats(0.01, 0.5))
-@settings(max_examples=20, deadline=None)
+@TRIED
 def test_interruptions_never_make_a_job_cheaper(
     quote_of: Quotes, cells_of: Cells, hours: float, rate: float, more: float
 ) -> None:

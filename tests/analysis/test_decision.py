@@ -308,3 +308,8 @@ def test_every_sentence_fills_the_same_gaps_in_both_languages() -> None:
     for english, chinese in SENTENCES.values():
         gaps = [{name for _, name, _, _ in string.Formatter().parse(text) if name} for text in (english, chinese)]
         assert gaps[0] == gaps[1], english
+
+
+def test_a_tier_that_is_dearer_at_any_quoted_price_flips_nothing(quote_of: Quotes, cells_of: Cells) -> None:
+    tiers = [{"name": "a", "unit": "card_hour", "price": 10}, {"name": "b", "unit": "card_hour", "price": [20, 40]}]
+    assert decide(cost_table(cells_of((1, 1000)), [quote_of(*tiers)], 10 * HOUR_TOKENS)).price_flips == ()
