@@ -55,6 +55,10 @@ def _command(name: str) -> Callable[[list[Config], Console], int]:
         from launch.run import run_command
 
         return run_command
+    if name == "predict":
+        from launch.predict import predict_command
+
+        return predict_command
     from launch.report import report_command
 
     return report_command
