@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pandas as pd
 import pytest
+from analysis.links import link_kind
 
 from analysis.cost import cost_table
-from analysis.links import link_kind
 from analysis.prices import Quote
 
 HOUR_TOKENS = 3_600_000.0
