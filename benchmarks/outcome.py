@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import environment, processor
-from benchmarks.ranks import MEASUREMENT_FILE
+from benchmarks.files import MEASUREMENT_FILE
 from configs.cell import Cell, to_dict
 from results.record import Error, Record
 
 # What a rank says when another one left first: an effect, never the cause.
-_SECONDARY = re.compile(
-    r"connection (was )?(closed|reset)|closed by peer|broken pipe|socket (closed|timeout)|remote process exited"
-    r"|peer closed|timed? ?out|SIGTERM|watchdog|ProcessGroup.*abort|DistNetworkError|DistBackendError",
+_EFFECT = re.compile(
+    r"connection (was )?(closed|reset|refused)|closed by peer|broken pipe|socket (closed|timeout)|remote process exited"
+    r"|peer closed|timed? ?out|SIGTERM|watchdog|ProcessGroup.*abort|DistNetworkError|DistBackendError|ncclRemoteError",
     re.IGNORECASE,
 )
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE
-)
+_DEVICE_MEMORY = re.compile(r"\bout of memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+_HOST_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
+_OUT_OF_MEMORY_KINDS = ("OutOfMemoryError", "MemoryError", "HostOutOfMemory")
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_PORT_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 
 
 def now() -> str:
@@ -31,46 +34,72 @@ def now() -> str:
 
 def read_measurement(folder: Path) -> dict[str, Any] | None:
     """What rank 0 measured, or None where it did not get that far."""
-    path = folder / MEASUREMENT_FILE
-    if not path.exists():
-        return None
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+    found = _read(folder / MEASUREMENT_FILE)
+    return found if isinstance(found, dict) else None
 
 
 def rank_errors(folder: Path) -> list[dict[str, Any]]:
-    """Every rank's own account of its end."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank*.error.json"))]
+    """Every rank's own account of its end; one that cannot be read is none."""
+    return [account for path in sorted(folder.glob("rank*.error.json")) if (account := _read(path)) is not None]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+
+
+def is_effect(account: Mapping[str, Any]) -> bool:
+    """Whether an account only tells of a peer that is gone."""
+    return bool(_EFFECT.search(f"{account['kind']} {account['message']}"))
 
 
 def first_cause(accounts: list[dict[str, Any]]) -> Error | None:
-    """The account that explains the others: the earliest that is not a peer's disappearance, else the earliest."""
+    """The account that explains the others: the earliest that is not a peer's disappearance, else the earliest.
+
+    An account has rank, kind, message, traceback, time, and may have host, log (the end of the rank's output).
+    """
     if not accounts:
         return None
-    chosen = min(accounts, key=lambda a: (bool(_SECONDARY.search(f"{a['kind']} {a['message']}")), a["time"]))
+    chosen = min(accounts, key=lambda account: (is_effect(account), account["time"]))
     return Error(
         kind=chosen["kind"],
         message=chosen["message"],
         rank=chosen.get("rank"),
         hint=hint(chosen["kind"], chosen["message"]),
-        log_tail=chosen.get("traceback", ""),
+        log_tail="\n".join(text.strip() for key in ("log", "traceback") if (text := chosen.get(key))),
+        host=chosen.get("host", ""),
     )
 
 
 def status_of(error: Error) -> str:
-    """oom needs an allocator's own words: a kill by an unknown hand stays `failed`."""
-    if error.kind in ("OutOfMemoryError", "MemoryError") or _OUT_OF_MEMORY.search(error.message):
+    """oom needs an allocator's own words or the kernel's count: a kill by an unknown hand stays `failed`."""
+    if error.kind in _OUT_OF_MEMORY_KINDS or _says_memory(error.message):
         return "oom"
     return "failed"
 
 
+def _says_memory(message: str) -> bool:
+    return bool(_DEVICE_MEMORY.search(message) or _HOST_MEMORY.search(message))
+
+
 def hint(kind: str, message: str) -> str:
-    if kind in ("OutOfMemoryError", "MemoryError") or _OUT_OF_MEMORY.search(message):
+    """What a person can do about it; empty where nothing is known."""
+    if kind == "HostOutOfMemory" or _HOST_MEMORY.search(message):
+        return "the host's memory ran out, not the card's: fewer ranks on this machine, or a larger memory limit"
+    if kind in _OUT_OF_MEMORY_KINDS or _DEVICE_MEMORY.search(message):
         return "smaller micro_batch, recipe.checkpointing=full, mode=fsdp, or more cards"
-    if kind == "SIGKILL":
-        return "killed from outside: the kernel's memory killer, a scheduler, or a person; dmesg may tell"
+    if kind in ("SIGKILL", "exit code 137"):
+        return "killed by an unknown hand: a scheduler, a person, a memory limit that left no trace; dmesg may tell"
+    if kind == "SIGBUS":
+        return "often shared memory that is too small: a container's /dev/shm"
     if kind == "NonFiniteLoss":
         return "lower recipe.learning_rate, or another precision"
+    if _DISK_FULL.search(message):
+        return "free space where results_dir is, then the same command again"
+    if _PORT_TAKEN.search(message):
+        return "not the configuration's fault: a port was taken; the same command again"
     return ""
 
 
@@ -83,8 +112,13 @@ def make_record(
     measurement: dict[str, Any] | None = None,
     error: Error | None = None,
     device: dict[str, Any] | None = None,
+    spending: dict[str, Any] | None = None,
 ) -> Record:
-    """The cell's record; `measurement` holds the sections that the benchmark filled."""
+    """The cell's record; `measurement` holds the sections that the benchmark filled.
+
+    spending: attempt, idle_card_hours (cards paid for and not used meanwhile), earlier_card_hours (of the attempts that
+    this record replaces).
+    """
     found = measurement or {}
     return Record(
         study=study,
@@ -103,6 +137,7 @@ def make_record(
         collectives=found.get("collectives", []),
         loss=found.get("loss", {}),
         environment=environment(os.environ, cell.cluster.env),
+        spending=spending or {},
         config=to_dict(cell),
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import json
+import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -18,11 +21,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from benchmarks.files import MEASUREMENT_FILE, RESERVE_FILE
 from configs.cell import Cell, from_dict
 from results.store import write_json_atomically
 
-MEASUREMENT_FILE = "measurement.json"
 HEARTBEAT_BYTES = 512
+PEERS_WAIT_S = 60.0  # how much longer than the launcher a rank waits for its peers: the launcher knows who is stuck
 _PR_SET_PDEATHSIG = 1
 
 
@@ -48,20 +52,27 @@ class Heartbeat:
         os.close(self._file)
 
 
-# A benchmark is a function of the cell, this rank's device and its heartbeat; rank 0's return is the measurement.
+# A benchmark is a function of the cell, this rank's device and its heartbeat; rank 0's return is the measurement: the
+# record's sections by name. It beats at least once a step, with the phase "warmup" or "measure".
 Benchmark = Callable[[Cell, torch.device, Heartbeat], "dict[str, Any] | None"]
 
 
-def enter(cell_data: Mapping[str, Any], folder: str, benchmark_path: str) -> None:
+def enter(cell_data: Mapping[str, Any], folder: str, benchmark_path: str, environment: Mapping[str, str]) -> None:
     """A rank's whole life, as the elastic agent starts it. `benchmark_path` is "module:function".
 
+    environment: what the launcher adds for this node, such as the network interface; the cell's own variables win.
     Raises whatever the benchmark raises, after writing it to the rank's error file.
     """
     die_with_parent()
-    module, function = benchmark_path.split(":")
+    stand_apart()
     cell: Cell = from_dict(Cell, cell_data)
-    os.environ.update(cell.cluster.env)
-    benchmark = getattr(__import__(module, fromlist=[function]), function)
+    os.environ.update({**environment, **cell.cluster.env})
+    module, function = benchmark_path.split(":")
+    try:
+        benchmark = getattr(__import__(module, fromlist=[function]), function)
+    except BaseException as error:
+        write_error(Path(folder), int(os.environ["RANK"]), error)
+        raise
     run_rank(cell, Path(folder), benchmark)
 
 
@@ -73,6 +84,7 @@ def run_rank(cell: Cell, folder: Path, benchmark: Benchmark) -> dict[str, Any] |
     rank = int(os.environ["RANK"])
     folder.mkdir(parents=True, exist_ok=True)
     heartbeat = Heartbeat(folder / f"rank{rank}.heartbeat", rank)
+    faulthandler.enable()  # a crash below Python leaves its stack in the rank's log
     stacks = (folder / f"rank{rank}.stacks").open("w")
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     try:
@@ -85,15 +97,14 @@ def run_rank(cell: Cell, folder: Path, benchmark: Benchmark) -> dict[str, Any] |
         heartbeat.beat("joined")
         measurement = benchmark(cell, device, heartbeat)
         if rank == 0:
-            write_json_atomically(folder / MEASUREMENT_FILE, measurement)
+            write_measurement(folder, measurement)
         heartbeat.beat("done")
     except BaseException as error:
         write_error(folder, rank, error)
         raise
-    finally:
-        faulthandler.unregister(signal.SIGUSR1)
-        stacks.close()
     leave(heartbeat)
+    faulthandler.unregister(signal.SIGUSR1)
+    stacks.close()
     return measurement
 
 
@@ -132,26 +143,49 @@ def start_process_group(cell: Cell, device: torch.device) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group(
         backend="gloo" if device.type == "cpu" else "nccl",
-        timeout=timedelta(seconds=cell.measure.step_timeout_s),
+        timeout=timedelta(seconds=max(cell.measure.step_timeout_s, cell.measure.warmup_timeout_s) + PEERS_WAIT_S),
         device_id=None if device.type == "cpu" else device,
     )
 
 
+def write_measurement(folder: Path, measurement: dict[str, Any] | None) -> None:
+    (folder / RESERVE_FILE).unlink(missing_ok=True)
+    write_json_atomically(folder / MEASUREMENT_FILE, measurement)
+
+
 def write_error(folder: Path, rank: int, error: BaseException) -> None:
     """The rank's own account of its end, for the launcher to find the first cause among all ranks'."""
-    write_json_atomically(
-        folder / f"rank{rank}.error.json",
-        {
-            "rank": rank,
-            "kind": type(error).__name__,
-            "message": str(error)[:4000],
-            "traceback": "".join(traceback.format_exception(error))[-8000:],
-            "time": time.time(),
-        },
-    )
+    account = {
+        "rank": rank,
+        "host": socket.gethostname(),
+        "kind": type(error).__name__,
+        "message": str(error)[:4000],
+        "traceback": "".join(traceback.format_exception(error))[-8000:],
+        "time": time.time(),
+    }
+    try:
+        (folder / RESERVE_FILE).unlink(missing_ok=True)
+        write_json_atomically(folder / f"rank{rank}.error.json", account)
+    except OSError as trouble:  # the account is lost, the error is not: it goes on to the agent and the rank's log
+        print(f"rank {rank} could not write its account: {trouble}", file=sys.stderr)
 
 
 def die_with_parent() -> None:
     """Ask the kernel to kill this rank when the process that forked it dies: no rank outlives its launcher."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    launcher = multiprocessing.parent_process()
+    if launcher is not None and not launcher.is_alive():  # it died before the line above
+        os._exit(1)
+
+
+def stand_apart() -> None:
+    """A session of its own, so that a terminal's Ctrl-C reaches the launcher alone, which ends the ranks in order.
+
+    And the first to go when memory runs out: a killed rank is a record, a killed launcher is the end of the sweep.
+    """
+    with contextlib.suppress(OSError):  # already a session's leader
+        os.setsid()
+    with contextlib.suppress(OSError):  # only Linux has it
+        Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,4 +1,8 @@
-"""Which benchmarks there are, by name, as import paths: naming one does not import it."""
+"""Which benchmarks there are, by name, as import paths: naming one does not import it.
+
+`benchmark.name=my_module:my_function` measures a function of one's own that is importable where cardscale runs, without
+an entry here; it is called as `Benchmark` in benchmarks.ranks says. The fault tests inject their faults that way.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,11 @@ BENCHMARKS = {
     "finetune": "benchmarks.finetune:finetune",
     "collectives": "benchmarks.collectives:collectives",
 }
+
+
+def path_of(name: str) -> str:
+    """The import path of benchmark `name`; a name that is "module:function" already is its own."""
+    return BENCHMARKS.get(name, name)
 
 
 def load(path: str) -> Callable[..., Any]:

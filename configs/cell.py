@@ -65,7 +65,11 @@ class Cell:
     def cell_id(self) -> str:
         """Stable name: readable slug and a hash of what matters for the measurement. Independent of the clock."""
         content = asdict(self)
-        for bound in ("start_timeout_s", "step_timeout_s"):  # how long we wait does not change what we measure
+        for bound in (
+            "start_timeout_s",
+            "warmup_timeout_s",
+            "step_timeout_s",
+        ):  # how long we wait does not change what we measure
             del content["measure"][bound]
         content["cluster"] = {key: content["cluster"][key] for key in ("nodes", "threads_per_rank", "env")}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
@@ -75,7 +79,9 @@ class Cell:
 
 def resolve(config: Config) -> Cell:
     """Check `config` and settle everything it leaves open. Raises ConfigError before anything starts."""
-    name = choose("benchmark", config.benchmark.name, BENCHMARKS)
+    name = config.benchmark.name
+    if ":" not in name:  # "module:function" names a benchmark of one's own
+        choose("benchmark", name, BENCHMARKS)
     model = load_model(config.model)
     layout = resolve_layout(config.mode, config.cards)
     if name != "finetune":

@@ -79,6 +79,7 @@ class Measure:
     max_warmup_steps: int = 10
     meters: bool = True
     start_timeout_s: float = 600.0
+    warmup_timeout_s: float = 600.0  # a first step may compile or tune kernels
     step_timeout_s: float = 300.0
 
 
@@ -139,12 +140,13 @@ class Costs:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a sweep may spend; None is no bound."""
+    """What a sweep may spend; None is no bound. Card-hours and money count the whole study, minutes this command."""
 
     card_hours: Optional[float] = None
-    money: Optional[float] = None
+    money: Optional[float] = None  # in the price sheet's currency, at the tier's high price
     minutes: Optional[float] = None
     tier: Optional[str] = None  # the tier that turns card-hours into money
+    cards: Optional[int] = None  # cards that are paid for; None: those of the machine, or of the study's largest cell
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,8 @@ class Config:
     source: Optional[str] = None  # a measurement CSV to read instead of a study
     report_dir: Optional[str] = None  # where a report's files go; None: <study>/report, for a source CSV nowhere
     gate: str = "on"  # on: a cell that cannot fit is recorded infeasible and not run
+    sweep: str = "full"  # full: every cell; adaptive: only those that can still change the decision
+    pack: bool = False  # cells that leave cards free run side by side on disjoint ones
     retry: str = "failed"  # which records are measured again: none | failed | oom | all
     format: str = "text"  # text | json
     lang: str = "en"

@@ -1,27 +1,37 @@
-"""Start a cell's ranks through torchrun's own elastic agent, warm, and tell how they ended."""
+"""Run one cell's ranks on this node, warm, to their end, and tell how they ended: measured, or the first cause."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import multiprocessing
 import multiprocessing.forkserver
 import os
 import shutil
+import socket
+import threading
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.registry import BENCHMARKS
+from benchmarks.outcome import first_cause, hint, is_effect, rank_errors, read_measurement, status_of
+from benchmarks.registry import path_of
 from configs.cell import Cell, to_dict
 from configs.compose import CONFIG_DIR
-from launch.heartbeats import Beats
-from launch.watch import Watch
+from launch.heartbeats import Beats, read_beats
+from launch.interrupts import Interrupts, Stopped
+from launch.memory_kills import MemoryKills
+from launch.space import release, reserve
+from launch.survivors import end_survivors
+from launch.watch import Watch, reached
 from results.record import Error
 
-MONITOR_INTERVAL_S = 0.02
+if TYPE_CHECKING:
+    from launch.elastic import Death, Rendezvous
+
+LOG_TAIL_BYTES = 4000
+HOME = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -33,11 +43,26 @@ class Ending:
     error: Error | None
 
 
+@dataclass(frozen=True)
+class Node:
+    """What this node adds to a cell: how its agents meet, which variables its ranks get, who else tells of failures.
+
+    meeting: None, one node of its own. peers: other nodes' accounts once this node's ranks have ended; `lost` says
+    which node has vanished, while they run.
+    """
+
+    meeting: Rendezvous | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    peers: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = lambda own: own
+    lost: Callable[[], Error | None] = lambda: None
+
+
 def warm_up() -> None:
-    """Start the fork server now, in the background, with torch and transformers imported in it.
+    """Start the fork server now, in the background, with torch and transformers imported in it; again if it has died.
 
     Its interpreter looks for modules in the folder it starts in, and the user's may hold an `analysis.py` of their own:
-    it starts in a folder that holds only YAML.
+    it starts in a folder that holds only YAML. (A folder that is gone by the time torch loads is no choice: MKL ends
+    the process then.)
     """
     multiprocessing.set_forkserver_preload(["benchmarks.warm"])
     here = Path.cwd()
@@ -52,7 +77,7 @@ def warm_up() -> None:
 
 def _import_paths() -> list[str]:
     """Where the five packages are, ahead of everything: an editable checkout or site-packages."""
-    return [str(Path(__file__).resolve().parent.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return [str(HOME), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
 
 
 @contextlib.contextmanager
@@ -66,94 +91,132 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def run_ranks(cell: Cell, folder: Path, on_beats: Callable[[Beats], None]) -> Ending:
+def run_ranks(
+    cell: Cell,
+    folder: Path,
+    on_beats: Callable[[Beats], None],
+    interrupts: Interrupts | None = None,
+    deadline: float | None = None,
+    node: Node | None = None,
+    stop: threading.Event | None = None,
+) -> Ending:
     """Run the cell's ranks to their end; `folder` is its own, emptied first. on_beats is told of the ranks' progress.
 
-    Never raises for what happens in a rank. KeyboardInterrupt and SystemExit of the launcher itself pass through, after
-    the ranks are gone.
+    deadline: time.time() at which the cell is ended although it works. stop: set by another thread, ends the cell.
+    Never raises for what happens in a rank, nor when `interrupts` or `stop` end it: the status is `interrupted` then,
+    unless the measurement was there already. Raises OSError where the folder cannot be written.
     """
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import elastic_launch
+    from launch.elastic import run_agent
 
-    from benchmarks.outcome import read_measurement
-    from benchmarks.ranks import enter
-
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    failure: BaseException | None = None
-    with Watch(cell, folder, on_beats) as watch:
+    reserve(folder)
+    node = node or Node()
+    interrupts = interrupts or Interrupts()
+    kills = MemoryKills()
+    trouble: Exception | None = None
+    stopped: Stopped | None = None
+    deaths: list[Death] = []
+    with Watch(cell, folder, on_beats, deadline, node.lost) as watch:
         try:
-            elastic_launch(_launch_config(cell, folder), enter)(
-                to_dict(cell), str(folder), BENCHMARKS[cell.benchmark.name]
-            )
-        except SignalException as stop:
-            raise KeyboardInterrupt(str(stop)) from None
-        except ChildFailedError as error:
-            failure = error
-        except (RuntimeError, OSError, TimeoutError) as error:  # the agent's own trouble: rendezvous, ports, processes
-            failure = error
+            with interrupts.interruptible():
+                deaths = run_agent(
+                    node.meeting or _alone(cell),
+                    cell.cards // cell.cluster.nodes,
+                    _enter,
+                    (to_dict(cell), str(folder), path_of(cell.benchmark.name), dict(node.environment)),
+                    folder,
+                    interrupts,
+                    stop or threading.Event(),
+                    lambda dead: watch.verdict is not None or _explained(dead, folder),
+                )
+        except Stopped as stop_signal:
+            stopped = stop_signal
+        except (RuntimeError, OSError, EOFError) as own:  # the agent's: rendezvous, ports, processes
+            trouble = own
+        finally:
+            end_survivors(folder)
+    release(folder)
     measurement = read_measurement(folder)
-    if measurement is not None:
+    if measurement is not None:  # whatever came after it
         return Ending(measurement, "ok", None)
-    return _explained(failure, folder, watch.verdict)
-
-
-def _launch_config(cell: Cell, folder: Path) -> Any:
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
-    from torch.distributed.launcher.api import LaunchConfig
-
-    cluster = cell.cluster
-    settings: dict[str, Any] = {
-        "min_nodes": cluster.nodes,
-        "max_nodes": cluster.nodes,
-        "nproc_per_node": cell.cards // cluster.nodes,
-        "run_id": uuid.uuid4().hex if cluster.nodes == 1 else cell.cell_id,
-        "rdzv_backend": "c10d",
-        # port 0: the agent takes a free one, so that sweeps on one machine do not meet
-        "rdzv_endpoint": cluster.rendezvous or "localhost:0",
-        "rdzv_configs": {"timeout": cell.measure.start_timeout_s},
-        "max_restarts": 0,  # a restarted cell would be a second measurement under one name
-        "monitor_interval": MONITOR_INTERVAL_S,
-        "start_method": "forkserver",
-        "logs_specs": DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=Std.ALL),
-        "shutdown_timeout": 5,
-    }
-    if cluster.nodes == 1:
-        settings["local_addr"] = "127.0.0.1"  # the host's own name may not resolve
-    known = {field.name for field in fields(LaunchConfig)}
-    return LaunchConfig(**{name: value for name, value in settings.items() if name in known})
-
-
-def _explained(failure: BaseException | None, folder: Path, watched: Error | None) -> Ending:
-    """The first cause among the watch's verdict, the ranks' own accounts and the agent's."""
-    from benchmarks.outcome import first_cause, hint, rank_errors, status_of
-
-    if watched is not None:
-        return Ending(None, "timeout", watched)
-    accounts = rank_errors(folder)
-    told = {account["rank"] for account in accounts}
-    for rank, child in getattr(failure, "failures", {}).items():
-        if rank not in told and child.exitcode != 0:
-            accounts.append(
-                {
-                    "rank": rank,
-                    "kind": child.signal_name() if child.exitcode < 0 else f"exit code {child.exitcode}",
-                    "message": f"rank {rank} (process {child.pid}) ended without a word",
-                    # noticed only after it happened, later than the peers' complaints: the second is what we know
-                    "time": float(child.timestamp),
-                    "traceback": log_tail(folder, rank),
-                }
-            )
-    error = first_cause(accounts)
-    if error is None:
-        message = str(failure) if failure else "the ranks ended without a measurement"
-        error = Error(type(failure).__name__ if failure else "no measurement", message, hint=hint("", message))
+    if watch.verdict is not None:
+        return Ending(None, watch.verdict.status, watch.verdict.error)
+    if stopped is not None:
+        where = reached(read_beats(folder))
+        return Ending(None, "interrupted", Error("interrupted", f"cut {where}: the launcher got {stopped}"))
+    error = _cause(folder, node, deaths, trouble, kills)
     return Ending(None, status_of(error), error)
 
 
-def log_tail(folder: Path, rank: int, size: int = 4000) -> str:
+def _enter(*arguments: Any) -> None:
+    """`benchmarks.ranks.enter`, found when it is called: the launcher itself has no need of it."""
+    from benchmarks.ranks import enter
+
+    enter(*arguments)
+
+
+def _alone(cell: Cell) -> Rendezvous:
+    """A cell of one node: port 0, so that sweeps on one machine do not meet; and the host's name need not resolve."""
+    from launch.elastic import Rendezvous
+
+    return Rendezvous(uuid.uuid4().hex, 1, "localhost:0", "127.0.0.1", None, cell.measure.start_timeout_s)
+
+
+def _explained(deaths: list[Death], folder: Path) -> bool:
+    """Whether the cause is among these: a death without a word, or an account that does not blame a peer."""
+    accounts = {account["rank"]: account for account in rank_errors(folder)}
+    return any(death.rank not in accounts for death in deaths) or any(not is_effect(a) for a in accounts.values())
+
+
+def _cause(folder: Path, node: Node, deaths: list[Death], trouble: Exception | None, kills: MemoryKills) -> Error:
+    """The first cause among the ranks' accounts, on all nodes, the deaths without one, and the agent's own trouble."""
+    accounts = rank_errors(folder)
+    told = {account["rank"] for account in accounts}
+    accounts += [_silent(death, folder, kills) for death in deaths if death.rank not in told]
+    for account in accounts:
+        account["log"] = log_tail(folder, account["rank"])
+    error = first_cause(node.peers(accounts))
+    if error is not None:
+        return error
+    kind, message = type(trouble).__name__, str(trouble)
+    if trouble is None:
+        kind, message = "no measurement", "the ranks ended without one"
+    elif trouble.__cause__ is not None:
+        message = f"{message} ({trouble.__cause__})"
+    return Error(kind, message, hint=hint(kind, message), host=socket.gethostname(), log_tail=_all_tails(folder))
+
+
+def _silent(death: Death, folder: Path, kills: MemoryKills) -> dict[str, Any]:
+    """What can be said for a rank that ended without a word of its own."""
+    evidence = kills.evidence() if death.kind == "SIGKILL" else ""
+    last = next((beat for beat in read_beats(folder) if beat["rank"] == death.rank), None)
+    place = f" in phase {last['phase']}, step {last['step']}" if last else " before it was set up"
+    return {
+        "rank": death.rank,
+        "host": socket.gethostname(),
+        "kind": "HostOutOfMemory" if evidence else death.kind,
+        "message": f"process {death.pid} ended without a word{place}" + (f": {evidence}" if evidence else ""),
+        "traceback": "",
+        "time": death.time,
+        "silent": True,
+    }
+
+
+def log_tail(folder: Path, rank: int, size: int = LOG_TAIL_BYTES) -> str:
     """The end of a rank's standard error, whatever bytes it holds."""
-    files = sorted((folder / "logs").glob(f"**/{rank}/stderr.log"))
-    return files[-1].read_bytes()[-size:].decode("utf-8", "replace") if files else ""
+    try:
+        with (folder / f"rank{rank}.err.log").open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - size, 0))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _all_tails(folder: Path) -> str:
+    """The ends of all ranks' logs, each under its rank, where nobody gave an account."""
+    ranks = sorted(int(path.name[4:].split(".")[0]) for path in folder.glob("rank*.err.log"))
+    tails = {rank: log_tail(folder, rank, 1000).strip() for rank in ranks}
+    return "\n".join(f"rank {rank}:\n{tail}" for rank, tail in tails.items() if tail)

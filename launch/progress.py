@@ -15,6 +15,7 @@ from launch.heartbeats import Beats
 from results.record import Record
 
 PLAIN_EVERY_S = 10.0
+TAIL_LINES = 8  # of a failed rank's log
 _STYLES = {"ok": "green", "oom": "red", "failed": "red", "timeout": "red", "infeasible": "yellow"}
 
 
@@ -25,6 +26,8 @@ class Progress:
         self._cells, self._console = cells, console
         self._number, self._label = 0, ""
         self._measure: Measure | None = None
+        self._begun: dict[str, tuple[int, str]] = {}
+        self.meter = ""  # what the rental has cost so far, as a phrase
         self._started = self._said = time.monotonic()
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
 
@@ -39,6 +42,7 @@ class Progress:
 
     def begin(self, number: int, cell: Cell) -> None:
         self._number, self._label = number, cell.label
+        self._begun[cell.cell_id] = number, cell.label
         self._measure = cell.measure
         self._started = self._said = time.monotonic()
         self.beats([])
@@ -46,6 +50,8 @@ class Progress:
     def beats(self, beats: Beats) -> None:
         """Show the ranks' latest heartbeats."""
         line = Text(f"  [{self._number}/{self._cells}] {self._label}  {describe(beats)}  {self._clock(beats)}")
+        if self.meter:
+            line.append(f"  {self.meter}", style="dim")
         if self._live:
             self._live.update(line, refresh=True)
         elif time.monotonic() - self._said >= PLAIN_EVERY_S:
@@ -53,10 +59,18 @@ class Progress:
             self._console.print(line)
 
     def end(self, record: Record) -> None:
-        self._say(self._number, self._label, record.status, outcome(record), record.wall_s)
+        number, label = self._begun.get(record.cell_id, (self._number, self._label))
+        self._say(number, label, record.status, outcome(record), record.wall_s)
+        if record.error is not None:
+            for line in record.error.log_tail.strip().splitlines()[-TAIL_LINES:]:
+                self._console.print(Text(f"      | {line}", style="dim"))
 
     def skipped(self, number: int, cell: Cell, record: Record) -> None:
         self._say(number, cell.label, record.status, f"{outcome(record)}  (already measured)", None)
+
+    def say(self, text: str) -> None:
+        """A line that is about the sweep, not one cell's end."""
+        self._console.print(Text(f"  {text}"))
 
     def _say(self, number: int, label: str, status: str, text: str, wall_s: float | None) -> None:
         line = Text(f"  [{number}/{self._cells}] {label}  ")
@@ -96,7 +110,8 @@ def seconds_left(beats: Beats, measure: Measure) -> float | None:
 def outcome(record: Record) -> str:
     """A record in a phrase: the rate it measured, or why not."""
     if record.error is not None:
-        who = f"rank {record.error.rank}: " if record.error.rank is not None else ""
+        host = f" on {record.error.host}" if record.error.host and record.parallel.get("nodes", 1) > 1 else ""
+        who = f"rank {record.error.rank}{host}: " if record.error.rank is not None else ""
         hint = f" ({record.error.hint})" if record.error.hint else ""
         return f"{who}{record.error.kind}: {' '.join(record.error.message.split())[:160]}{hint}"
     if measured := [row for row in record.collectives if row.get("busbw_gbps") is not None]:

@@ -7,12 +7,16 @@ from pathlib import Path
 from rich.console import Console
 
 from configs.cell import Cell, resolve
-from configs.errors import ConfigError
+from configs.errors import ConfigError, choose
 from configs.schema import Config
 from launch.agent import warm_up
+from launch.budget import check_budget, find_tariff
+from launch.cards import visible_cards
 from launch.collectives import store_link_model, write_nccl_tests_files
+from launch.interrupts import Interrupts
 from launch.progress import Progress
-from launch.sweep import RETRY, must_run, sweep
+from launch.sheets import load_sheets
+from launch.sweep import RETRY, Summary, Terms, must_run, sweep
 from results.bandwidth import check_collectives
 from results.store import find_record, read_study, write_tables
 
@@ -44,8 +48,6 @@ def run_command(configs: list[Config], console: Console) -> int:
     """Measure the grid; returns the exit code. Raises ConfigError before anything starts if a cell is illegal."""
     first = configs[0]
     study = study_folder(first)
-    if first.retry not in RETRY:
-        must_run(None, first.retry)
     cells, wrong = resolve_grid(configs)
     if wrong:
         for error in wrong[:-1]:
@@ -55,16 +57,52 @@ def run_command(configs: list[Config], console: Console) -> int:
         study.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("results_dir", f"{study} cannot be made: {error.strerror}", "a writable folder") from None
+    terms = terms_of(first, cells)
     if any(must_run(find_record(study, cell.cell_id), first.retry) for cell in cells):
         warm_up()
-    with Progress(len(cells), console) as progress:
-        summary = sweep(study, cells, first.retry, progress)
-    write_tables(study, read_study(study))
-    if any(cell.benchmark.name == "collectives" for cell in cells):
-        write_nccl_tests_files(study)
-        store_link_model(study)
+    with Interrupts() as interrupts, Progress(len(cells), console) as progress:
+        summary = sweep(study, cells, terms, progress, interrupts)
+    try:
+        write_tables(study, read_study(study))
+        if any(cell.benchmark.name == "collectives" for cell in cells):
+            write_nccl_tests_files(study)
+            store_link_model(study)
+    except OSError as error:
+        console.print(f"warning: {study}: no tables were written: {error.strerror}", markup=False, highlight=False)
+    say_summary(summary, study, progress.meter, console)
+    return summary.exit_code
+
+
+def terms_of(config: Config, cells: list[Cell]) -> Terms:
+    """What the sweep may use and spend. Raises ConfigError for a budget that is none, or a tier that is not known."""
+    choose("retry", config.retry, RETRY)
+    check_budget(config.budget)
+    cards = rented_cards(config, cells)
+    tariff = None
+    if config.budget.tier is not None or config.budget.money is not None:
+        tariff = find_tariff(config.budget, load_sheets(config.price_sheets), cards)
+    return Terms(config.retry, cards, config.budget, tariff, config.pack)
+
+
+def rented_cards(config: Config, cells: list[Cell]) -> int:
+    """How many cards are paid for while the sweep runs: what the budget says, else what can be seen, else is used."""
+    most = max(cell.cards for cell in cells)
+    named = config.budget.cards
+    if named is not None and named < most:
+        raise ConfigError("budget.cards", f"{named} cards are fewer than the study's {most}", f"at least {most}")
+    if named is not None or config.machine.device == "cpu":
+        return named or most
+    return max(visible_cards() * config.cluster.nodes, most)
+
+
+def say_summary(summary: Summary, study: Path, meter: str, console: Console) -> None:
+    """The sweep's last words: counts, what it cost, and what was not come to, with the reason."""
+    for why in dict.fromkeys(why for _, why in summary.left):
+        labels = [label for label, reason in summary.left if reason == why]
+        console.print(f"not measured: {', '.join(labels)}: {why}", markup=False, highlight=False)
+    if meter:
+        console.print(meter, highlight=False)
     console.print(
         f"{summary.measured} measured, {summary.skipped} already there, {summary.failed} failed -> {study}",
         highlight=False,
     )
-    return summary.exit_code

@@ -1,102 +1,67 @@
-"""Measure the cells of a study one after another. A cell's end, whatever it is, is a record; the next one follows."""
+"""Measure the cells of a study. A cell's end, whatever it is, is a record; the next one follows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from configs.cell import Cell
-from configs.errors import choose
-from launch.agent import Ending, run_ranks
-from launch.heartbeats import Beats
+from launch.interrupts import Interrupts, Stopped
+from launch.keeping import StudyUnwritable
+from launch.order import in_order
 from launch.progress import Progress
-from results.record import Error, Record
-from results.store import cell_folder, find_record, write_record
+from launch.retry import RETRY, must_run
+from launch.space import release
+from launch.visits import TAKEN, Terms, Visits
 
-RETRY = ("none", "failed", "oom", "all")
-_TRANSIENT = ("failed", "timeout", "interrupted")
+__all__ = ["RETRY", "Summary", "Terms", "in_order", "must_run", "sweep"]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """How a sweep ended, in counts of cells."""
+    """How a sweep ended, in counts of cells. left: (label, why) of the cells that were not come to."""
 
     measured: int
     skipped: int
     failed: int
     interrupted: bool
+    left: tuple[tuple[str, str], ...] = ()
 
     @property
     def exit_code(self) -> int:
         if self.interrupted:
             return 130
-        return 1 if self.failed else 0
+        return 1 if self.failed or self.left else 0
 
 
-def must_run(record: Record | None, retry: str) -> bool:
-    """Whether a cell with this record is measured (again) under `retry`.
+def sweep(
+    study: Path, cells: list[Cell], terms: Terms, progress: Progress, interrupts: Interrupts | None = None
+) -> Summary:
+    """Measure what is missing of `cells` into `study`, within `terms`.
 
-    none: only what has no record. failed: also failures that another try may mend. oom: also what ran out of memory,
-    a deterministic end. all: everything.
+    Cells that another sweep is measuring are left for last and waited for. Never raises for what happens to a cell.
     """
-    choose("retry", retry, RETRY)
-    if record is None or retry == "all":
-        return True
-    if record.status in _TRANSIENT:
-        return retry in ("failed", "oom")
-    return record.status in ("oom", "infeasible") and retry == "oom"
-
-
-def in_order(cells: list[Cell]) -> list[Cell]:
-    """Cheapest first: what one card shows is known before eight are kept waiting."""
-    return sorted(cells, key=lambda cell: (cell.cards, cell.benchmark.name != "finetune"))
-
-
-def sweep(study: Path, cells: list[Cell], retry: str, progress: Progress) -> Summary:
-    """Measure what is missing of `cells` into `study`. Records are written before anything else can happen."""
-    measured = skipped = failed = 0
-    for number, cell in enumerate(in_order(cells), start=1):
-        record = find_record(study, cell.cell_id)
-        if record is not None and not must_run(record, retry):
-            progress.skipped(number, cell, record)
-            skipped += 1
-            failed += record.error is not None
-            continue
-        progress.begin(number, cell)
-        try:
-            record = measure_cell(study, cell, progress.beats)
-        except KeyboardInterrupt:
-            return Summary(measured, skipped, failed, interrupted=True)
-        progress.end(record)
-        measured += record.status == "ok"
-        failed += record.status != "ok"
-    return Summary(measured, skipped, failed, interrupted=False)
-
-
-def measure_cell(study: Path, cell: Cell, on_beats: Callable[[Beats], None]) -> Record:
-    """Run one cell and write its record, whatever happens. An interrupt is recorded and passed on."""
-    from benchmarks.outcome import make_record, now
-
-    started_at, started = now(), time.monotonic()
-
-    def written(ending: Ending) -> Record:
-        record = make_record(
-            study.name,
-            cell,
-            ending.status,
-            started_at,
-            time.monotonic() - started,
-            measurement=ending.measurement,
-            error=ending.error,
-        )
-        write_record(study, record)
-        return record
-
+    visits = Visits(study, in_order(cells), terms, progress, interrupts or Interrupts())
+    queue, taken = list(visits.cells), []
+    stopped, why = False, ""
     try:
-        ending = run_ranks(cell, cell_folder(study, cell.cell_id) / "ranks", on_beats)
-    except KeyboardInterrupt:
-        written(Ending(None, "interrupted", Error("interrupted", "the launcher was asked to stop")))
-        raise
-    return written(ending)
+        while queue and not why:
+            reason = visits.visit(queue)
+            if reason.startswith(TAKEN):
+                progress.say(f"{queue[0].label} is {reason}: left for later")
+                taken.append(queue.pop(0))
+            else:
+                why = reason
+        while taken and not why:
+            why = visits.visit(taken, wait=True)
+    except Stopped as error:
+        stopped, why = True, f"the launcher got {error}"
+    except StudyUnwritable as error:
+        why = str(error)
+    except OSError as error:
+        why = f"{study} cannot be written: {error.strerror or error}"
+    finally:
+        release(study)
+    stopped = stopped or bool(visits.interrupts.pending)
+    left = tuple((cell.label, why) for cell in [*queue, *taken])
+    return Summary(visits.measured, visits.skipped, visits.failed, stopped, left)

@@ -1,33 +1,60 @@
-"""Watch a cell's ranks while they run: pass their progress on, and end the cell when one of them stops moving."""
+"""Watch a cell's ranks while they run: pass their progress on, and end the cell when one stops moving or time is up."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from configs.cell import Cell
+from configs.schema import Measure
 from launch.heartbeats import Beats, read_beats
+from launch.stacks import Standing, blamed, standings
 from results.record import Error
 
 POLL_S = 0.1
-STACKS_S = 1.0  # what a rank is given to write its stacks before it is killed
+LIMITS = {
+    **dict.fromkeys(("start", "joined", "built"), "start_timeout_s"),
+    "warmup": "warmup_timeout_s",
+}
+OTHER_LIMIT = "step_timeout_s"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why the watch ended the cell, and the status that its record gets."""
+
+    status: str
+    error: Error
 
 
 class Watch:
-    """A thread beside the elastic agent. `verdict` tells why it ended the cell; None where it did not have to."""
+    """A thread beside the elastic agent. `verdict` tells why it ended the cell; None where it did not have to.
 
-    def __init__(self, cell: Cell, folder: Path, on_beats: Callable[[Beats], None]) -> None:
+    deadline: time.time() at which the cell is cut. lost(): what is known of a node that has vanished.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        folder: Path,
+        on_beats: Callable[[Beats], None],
+        deadline: float | None = None,
+        lost: Callable[[], Error | None] = lambda: None,
+    ) -> None:
         self._cell, self._folder, self._on_beats = cell, folder, on_beats
+        self._deadline, self._lost = deadline, lost
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cell watch", daemon=True)
         self._started = time.time()
-        self.verdict: Error | None = None
+        self.verdict: Verdict | None = None
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -42,49 +69,82 @@ class Watch:
         while not self._stop.wait(POLL_S):
             beats = read_beats(self._folder)
             self._on_beats(beats)
-            late = overdue(self._cell, beats, self._started, time.time())
-            if late is not None:
-                self.verdict = self._with_stacks(late, beats)
+            verdict = self._judge(beats)
+            if verdict is not None:
+                self.verdict = verdict
                 for beat in beats:
-                    _signal(beat["pid"], signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(beat["pid"], signal.SIGKILL)
                 return
 
+    def _judge(self, beats: Beats) -> Verdict | None:
+        if self._deadline is not None and time.time() > self._deadline:
+            return Verdict("interrupted", out_of_budget(beats))
+        if gone := self._lost():
+            return Verdict("failed", gone)
+        late = overdue(self._cell, beats, self._started, time.time())
+        return Verdict("timeout", self._with_stacks(late, beats)) if late is not None else None
+
     def _with_stacks(self, late: Error, beats: Beats) -> Error:
-        """Ask every rank where it stands before it is ended; the stuck one's stack goes into the record."""
-        for beat in beats:
-            _signal(beat["pid"], signal.SIGCONT)
-            _signal(beat["pid"], signal.SIGUSR1)
-        time.sleep(STACKS_S)
-        path = self._folder / f"rank{late.rank}.stacks"
-        stacks = path.read_text(errors="replace")[-8000:] if path.exists() else ""
-        return Error(late.kind, late.message, late.rank, late.hint, stacks)
+        """The hang as the record has it: who is to blame among the silent, and where that rank stands."""
+        stands = standings(self._folder, [beat for beat in beats if beat["phase"] != "done"])
+        if not stands:
+            return late
+        culprit = blamed(stands)
+        beat = next(beat for beat in beats if beat["rank"] == culprit.rank)
+        return replace(_hang(beat, time.time(), self._cell.measure, culprit, beats), log_tail=culprit.stack)
 
 
 def overdue(cell: Cell, beats: Beats, started: float, now: float) -> Error | None:
-    """The rank that has been in one phase or step for too long, or None. The one silent longest is the one to blame."""
-    limits = dict.fromkeys(("start", "joined", "built"), cell.measure.start_timeout_s)
+    """The rank that has been in one phase or step for longer than that phase's limit, or None."""
+    measure = cell.measure
     if not beats:
-        if now - started > cell.measure.start_timeout_s:
-            return Error(
-                "hang", f"no rank came up in {now - started:.0f} s", hint="measure.start_timeout_s is the limit"
-            )
+        if now - started > measure.start_timeout_s:
+            message = f"no rank came up in {now - started:.0f} s"
+            return Error("hang", message, hint="measure.start_timeout_s is the limit", host=socket.gethostname())
         return None
     silent = min((beat for beat in beats if beat["phase"] != "done"), key=lambda beat: beat["time"], default=None)
-    if silent is None:
+    if silent is None or now - silent["time"] <= limit_s(measure, silent["phase"]):
         return None
-    limit = limits.get(silent["phase"], cell.measure.step_timeout_s)
-    seconds = now - silent["time"]
-    if seconds <= limit:
-        return None
-    name = "start_timeout_s" if silent["phase"] in limits else "step_timeout_s"
+    return _hang(silent, now, measure, None, beats)
+
+
+def limit_s(measure: Measure, phase: str) -> float:
+    """How long a rank may be silent in `phase`."""
+    value: float = getattr(measure, LIMITS.get(phase, OTHER_LIMIT))
+    return value
+
+
+def out_of_budget(beats: Beats) -> Error:
+    """The account of a cell that was cut because the sweep's money or time was spent."""
+    return Error("budget", f"cut {reached(beats)}: the sweep's budget is spent", hint="a larger budget.* goes on here")
+
+
+def reached(beats: Beats) -> str:
+    """How far the ranks were, as a phrase."""
+    if not beats:
+        return "before any rank was up"
+    last = min(beats, key=lambda beat: (beat.get("step", 0), beat["time"]))
+    rate = f" at about {last['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in last else ""
+    return f"in phase {last['phase']}, step {last['step']}{rate}"
+
+
+def _hang(beat: dict[str, object], now: float, measure: Measure, standing: Standing | None, beats: Beats) -> Error:
+    phase = str(beat["phase"])
+    what = f"rank {beat['rank']} has not moved for {now - float(str(beat['time'])):.0f} s in phase {phase}"
+    what += f", step {beat['step']}"
+    if standing is not None and standing.stopped:
+        what += "; its process is stopped (SIGSTOP, a debugger, or job control)"
+    elif standing is not None and standing.waits:
+        what += "; it waits in a collective, and so do all that have not finished"
+    finished = [str(other["rank"]) for other in beats if other["phase"] == "done"]
+    if finished:
+        what += f"; finished already: rank {', '.join(finished)}"
+    name = LIMITS.get(phase, OTHER_LIMIT)
     return Error(
         "hang",
-        f"rank {silent['rank']} has not moved for {seconds:.0f} s in phase {silent['phase']}, step {silent['step']}",
-        rank=silent["rank"],
-        hint=f"measure.{name} is the limit; the stack is where it stood",
+        what,
+        rank=int(str(beat["rank"])),
+        hint=f"measure.{name} is the limit; the log tail is where it stood",
+        host=socket.gethostname(),
     )
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -28,6 +28,7 @@ class Error:
     rank: int | None = None
     hint: str = ""
     log_tail: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Record:
     collectives: list[dict[str, Any]] = field(default_factory=list)
     loss: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    spending: dict[str, Any] = field(default_factory=dict)  # attempts, idle cards, earlier attempts' card-hours
     config: dict[str, Any] = field(default_factory=dict)  # the whole cell, to run it again
     schema_version: int = SCHEMA_VERSION
 
@@ -72,7 +74,7 @@ def from_json(data: Any) -> Record:
     if version != SCHEMA_VERSION:
         raise RecordError(f"schema_version {version!r} is not {SCHEMA_VERSION}")
     content = dict(data)
-    for name in ("workload", "parallel", "throughput", "memory", "device", "loss", "environment", "config"):
+    for name in ("workload", "parallel", "throughput", "memory", "device", "loss", "environment", "spending", "config"):
         if not isinstance(content.get(name, {}), Mapping):
             raise RecordError(f"{name} is not an object")
     try:
