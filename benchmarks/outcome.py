@@ -113,11 +113,12 @@ def make_record(
     error: Error | None = None,
     device: dict[str, Any] | None = None,
     spending: dict[str, Any] | None = None,
+    circumstances: dict[str, Any] | None = None,
 ) -> Record:
     """The cell's record; `measurement` holds the sections that the benchmark filled.
 
     spending: attempt, idle_card_hours (cards paid for and not used meanwhile), earlier_card_hours (of the attempts that
-    this record replaces).
+    this record replaces). circumstances: what else the environment section says of this attempt.
     """
     found = measurement or {}
     return Record(
@@ -136,7 +137,7 @@ def make_record(
         device=device or (processor() if cell.machine.device == "cpu" else {}),
         collectives=found.get("collectives", []),
         loss=found.get("loss", {}),
-        environment=environment(os.environ, cell.cluster.env),
+        environment=environment(os.environ, cell.cluster.env) | (circumstances or {}),
         spending=spending or {},
         config=to_dict(cell),
     )

@@ -159,7 +159,7 @@ class Visits:
                 run.wall_s,
                 measurement=run.ending.measurement,
                 error=run.ending.error,
-                environment=run.environment,
+                circumstances=run.environment,
                 spending={"idle_card_hours": idle},
             )
             idle = 0.0
