@@ -117,7 +117,8 @@ def decide(
     currencies = sorted(rows.loc[rows["candidate"], "currency"].unique())
     if len(currencies) > 1:
         what = f"{' and '.join(currencies)} cannot be ranked together"
-        raise ConfigError("prices", what, "a currency to convert to, and dated rates")
+        rate = "decide.currency=CNY and decide.rates=[{from: USD, to: CNY, rate: R, date: D}]"
+        raise ConfigError("prices", what, f"sheets of one currency, or {rate}")
     keys = ranking_keys(rows)
     chosen = best(keys, objective)
     if chosen is None:

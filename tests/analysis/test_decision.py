@@ -65,7 +65,7 @@ def test_the_ideal_and_the_real_counts_of_the_article_are_in_the_reasons(article
 
 def test_a_count_beyond_what_was_measured_says_so(article: Quote, cells_of: Cells) -> None:
     table = cost_table(cells_of((1, 1000), (4, 2000)), [article], 10 * HOUR_TOKENS, epochs=10)
-    assert "that would be 9 cards; beyond 4 cards nothing is known" in said(
+    assert "that would be 9 cards; beyond 4 cards nothing was measured" in said(
         decide(table, Constraints(deadline_hours=24))
     )
 
