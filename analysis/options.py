@@ -33,7 +33,8 @@ def merge_repeats(cells: pd.DataFrame) -> pd.DataFrame:
         for name in cells.columns
         if name in SAME or (str(name).startswith(SAME_SECTIONS) and name != "workload.repeat")
     ]
-    keys = cells[names].astype(str).agg("\x1f".join, axis=1)
+    # As text: a blank equals a blank, and a list can be compared.
+    keys = pd.Series([repr(row) for row in cells[names].itertuples(index=False, name=None)], index=cells.index)
     measured = cells["status"].isin(MEASURED) & (numbers(cells, "throughput.tokens_per_s") > 0)
     repeated = measured & keys.where(measured).duplicated(keep=False)
     if not repeated.any():

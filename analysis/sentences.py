@@ -69,8 +69,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "该吞吐量并非实测：正式租用前请先用几分钟实测这个卡数。",
     ),
     "other_card": (
-        "The throughput was measured on {device}, the quote is for {machine}: an illustration, no advice for that.",
-        "吞吐量是在 {device} 上测得的，而报价是 {machine}：仅作演示，不能作为该卡的建议。",
+        "The throughput was measured on {device}, the quote is for {machine}: an illustration, not advice.",
+        "吞吐量是在 {device} 上测得的，而报价是 {machine}：仅作演示，不能作为建议。",
     ),
     "runner_up": (
         "Next best: {option}; it {difference}.",

@@ -87,3 +87,8 @@ def test_a_prediction_is_a_cell_with_its_interval_and_notes(cells_of: Cells) -> 
 def test_nothing_measured_gives_nothing_predicted(cells_of: Cells) -> None:
     cells = cells_of((1, float("nan")), status="oom")
     assert len(with_predictions(cells, HOUR_TOKENS, 1, None)) == 1
+
+
+def test_repeats_with_blank_fields_are_still_repeats(cells_of: Cells) -> None:
+    cells = cells_of((1, 900), (1, 1100), **{"workload.parameters": float("nan"), "parallel.schedule": None})
+    assert list(merge_repeats(cells)["throughput.tokens_per_s"]) == [1000]
