@@ -22,7 +22,7 @@ def costed_cells(cells: pd.DataFrame) -> pd.DataFrame:
 
     Columns: cell_id, model, mode, cards, nodes, status, measured, tokens_per_s and its low and high end (95 % interval
     of the step time, or the prediction's interval; the value itself where none is known), exposed_comm, link, device,
-    memory_share, epoch_batch_tokens. Cells without a throughput (oom, failed) stay, with NaN: blank, not zero.
+    memory_share, notes. Cells without a throughput (oom, failed) stay, with NaN: blank, not zero.
     Raises ConfigError if a required column is missing.
     """
     for column in REQUIRED:
@@ -54,6 +54,7 @@ def costed_cells(cells: pd.DataFrame) -> pd.DataFrame:
             "exposed_comm": numbers(cells, "throughput.exposed_comm_fraction"),
             "link": _each(links, link_kind),
             "device": texts(cells, "device.name", ""),
+            "notes": texts(cells, "prediction.notes", ""),
             "memory_share": numbers(cells, "memory.device_used_gib") / numbers(cells, "memory.card_gib"),
         }
     )

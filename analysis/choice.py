@@ -112,22 +112,31 @@ def ranking_keys(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[[*RANKED, "cards", "measured", "feasible", "certain"]].assign(tie=tie)
 
 
-def ranking(keys: pd.DataFrame, objective: str) -> NDArray[np.intp]:
-    """Positions of the rows from best to worst. Money and hours count at their high ends: what it may come to.
+def _criteria(keys: pd.DataFrame, objective: str) -> list[NDArray[np.generic]]:
+    """What is compared, the most important first; smaller is better.
 
-    Ties go to fewer cards, to what was measured, then to names, so that the order of the rows does not matter.
+    Money and hours count at their high ends: what it may come to. Ties go to fewer cards, to what was measured, then to
+    names, so that the order of the rows does not matter.
     """
     values = [np.round(keys[column].to_numpy(dtype=float), 6) for column in RANKED]
     money, hours = values[:2], values[2:]
-    foremost = [*hours, *money] if objective == FASTEST else [*money, *hours]
     unmeasured = ~keys["measured"].to_numpy(dtype=bool)
-    last = (keys["cards"].to_numpy(dtype=float), unmeasured, keys["tie"].to_numpy())
-    return np.lexsort(tuple(reversed((*foremost, *last))))
+    last = [keys["cards"].to_numpy(dtype=float), unmeasured, keys["tie"].to_numpy()]
+    return [*hours, *money, *last] if objective == FASTEST else [*money, *hours, *last]
+
+
+def ranking(keys: pd.DataFrame, objective: str) -> NDArray[np.intp]:
+    """Positions of the rows from best to worst."""
+    return np.lexsort(tuple(reversed(_criteria(keys, objective))))
 
 
 def first(keys: pd.DataFrame, objective: str) -> int:
-    """Index of the best of the rows, which are not none."""
-    return int(keys.index[ranking(keys, objective)[0]])
+    """Index of the best of the rows, which are not none and have no blanks. Linear, where `ranking` sorts."""
+    left = np.arange(len(keys))
+    for values in _criteria(keys, objective):
+        compared = values[left]
+        left = left[compared == compared.min()]
+    return int(keys.index[left[0]])
 
 
 def best(keys: pd.DataFrame, objective: str) -> int | None:

@@ -183,10 +183,12 @@ def _labels(rows: pd.DataFrame, tiers: TierArrays) -> pd.DataFrame:
         "tier": [t.name for t in tiers.tiers],
         "unit": [t.unit for t in tiers.tiers],
         "currency": tiers.currency,
+        "price_date": [q.date.isoformat() if q.date else "" for q in tiers.quotes],
         "interconnect": [t.interconnect for t in tiers.tiers],
     }
     table = {name: np.tile(np.array(values, dtype=object), n) for name, values in by_tier.items()}
     for name in ("cell_id", "model", "mode", "status", "device"):
         table[name] = np.repeat(rows[name].to_numpy(dtype=object), m)
+    table["hours_per_month"] = np.tile(tiers.month_hours, n)
     table["memory_share"] = np.repeat(rows["memory_share"].to_numpy(dtype=float), m)
     return pd.DataFrame(table)

@@ -32,6 +32,8 @@ def pair_notes(
             text = what if isinstance(what, str) else what[where]
             notes[where] = np.where(before == "", text, before + "; " + text)
 
+    of_cell = np.broadcast_to(rows["notes"].to_numpy(dtype=object)[:, None], shape)
+    say(of_cell != "", of_cell)
     idle = {count: f"{count:g} idle cards are billed" for count in np.unique(idle_cards[idle_cards > 0])}
     say(idle_cards > 0, np.array([idle.get(c, "") for c in idle_cards.ravel()], dtype=object).reshape(shape))
     say(links_adjusted, "throughput carried over from other links by the band for them, not measured")

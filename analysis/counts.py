@@ -50,6 +50,7 @@ def counts_for_deadline(rows: pd.DataFrame, epochs: float, deadline_hours: float
         return cards_for_deadline(base_hours * base_cards, epochs, deadline_hours, efficiency)
 
     several = known[known["cards"] > base_cards]
+    several = several[several["measured"]] if several["measured"].any() else several
     if several.empty:
         return Counts(
             base_cards, base_cards, base_hours, tuple(CountEstimate("", 4, False, plan(e)) for e in RULE_OF_THUMB)

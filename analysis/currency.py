@@ -59,9 +59,8 @@ def exchange(rates: Sequence[ExchangeRate], source: str, target: str) -> tuple[f
     found = [(r.rate, r.date) for r in rates if (r.source, r.target) == (source, target)]
     found += [(1 / r.rate, r.date) for r in rates if (r.source, r.target) == (target, source)]
     if not found:
-        raise ConfigError(
-            "rates", f"{source} and {target} cannot be compared", f"a rate {{from: {source}, to: {target}, rate, date}}"
-        )
+        stated = f"decide.rates=[{{from: {source}, to: {target}, rate: R, date: D}}]"
+        raise ConfigError("rates", f"{source} and {target} cannot be compared", stated)
     if max(f[0] for f in found) > 1.001 * min(f[0] for f in found):
         raise ConfigError("rates", f"{source} to {target} has two rates: {found[0][0]:g} and {found[1][0]:g}")
     rate, day = found[0]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import reasons
-from analysis.choice import CHEAPEST, FASTEST, Constraints, best, check, judge, ranking_keys
+from analysis.choice import CHEAPEST, FASTEST, Constraints, best, check, judge, ranking, ranking_keys
 from analysis.counts import Counts, counts_for_deadline
 from analysis.deadline import CardsForDeadline, cards_for_deadline
 from analysis.decision_json import cell_json, cells_json
@@ -60,6 +60,13 @@ class Decision:
         front = self.cells[self.cells["pareto"]]
         return front.sort_values(["finish_hours_high", "total_cost_high"], kind="stable")
 
+    @property
+    def quotes(self) -> pd.DataFrame:
+        """The best row of each quote for this job, the best quote first; feasible ones before the others."""
+        among = self.cells[self.cells["candidate"]]
+        ranked = among.iloc[ranking(ranking_keys(among), self.objective)]
+        return ranked.sort_values(["certain", "feasible"], ascending=False, kind="stable").drop_duplicates("quote")
+
     def to_json(self) -> dict[str, Any]:
         """JSON-able: `decision`, `alternatives`, `cells` and what led to them; blank is None."""
         decision: dict[str, Any] = {
@@ -75,6 +82,7 @@ class Decision:
         return {
             "decision": {**chosen, **decision},
             "alternatives": [{"role": role, **self._row(index)} for role, index in self.alternatives],
+            "quotes": cells_json(self.quotes),
             "pareto": cells_json(self.pareto),
             "sensitivity": {
                 "scenarios": [
@@ -117,7 +125,8 @@ def decide(
     currencies = sorted(rows.loc[rows["candidate"], "currency"].unique())
     if len(currencies) > 1:
         what = f"{' and '.join(currencies)} cannot be ranked together"
-        raise ConfigError("prices", what, "a currency to convert to, and dated rates")
+        rate = "decide.currency=CNY and decide.rates=[{from: USD, to: CNY, rate: R, date: D}]"
+        raise ConfigError("prices", what, f"sheets of one currency, or {rate}")
     keys = ranking_keys(rows)
     chosen = best(keys, objective)
     if chosen is None:

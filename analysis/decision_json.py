@@ -11,6 +11,7 @@ PLAIN = (
     *("cards", "mode", "tier", "quote", "provider", "machine", "model", "cell_id", "status", "measured", "unit"),
     *("currency", "rented_cards", "idle_cards", "tokens_per_s", "epoch_hours", "finish_hours", "memory_share"),
     *("candidate", "feasible", "certain", "excluded", "pareto", "notes"),
+    *("price_date", "hours_per_month"),
 )
 RANGES = (
     *("cost_per_epoch", "total_cost", "pure_cost_per_epoch", "pure_total_cost", "cost_per_billion_tokens"),

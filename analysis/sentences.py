@@ -54,9 +54,9 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "按{basis}的效率 {efficiency} 计算，含余量需要 {cards}。",
     ),
     "real_beyond": (
-        "At the {efficiency} efficiency of {basis} that would be {cards}; beyond {most} nothing is known, and "
+        "At the {efficiency} efficiency of {basis} that would be {cards}; beyond {most} nothing was measured, and "
         "efficiency falls where a job leaves its server.",
-        "按{basis}的效率 {efficiency} 计算需要 {cards}；但超过 {most} 没有数据，跨服务器后效率还会下降。",
+        "按{basis}的效率 {efficiency} 计算需要 {cards}；但超过 {most} 没有实测，跨服务器后效率还会下降。",
     ),
     "rule": ("the published rule of thumb for 4 data-parallel cards", "公开经验值（4 卡数据并行）"),
     "seen": ("{mode} on {cards} ({how})", " {cards} {mode}（{how}）"),
@@ -69,8 +69,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "该吞吐量并非实测：正式租用前请先用几分钟实测这个卡数。",
     ),
     "other_card": (
-        "The throughput was measured on {device}, the quote is for {machine}: an illustration, no advice for that.",
-        "吞吐量是在 {device} 上测得的，而报价是 {machine}：仅作演示，不能作为该卡的建议。",
+        "The throughput was measured on {device}, the quote is for {machine}: an illustration, not advice.",
+        "吞吐量是在 {device} 上测得的，而报价是 {machine}：仅作演示，不能作为建议。",
     ),
     "runner_up": (
         "Next best: {option}; it {difference}.",

@@ -41,7 +41,8 @@ def hours(value: float, lang: str = "en") -> str:
     units = {"en": (" h", " min", " s"), "zh": (" 小时", " 分钟", " 秒")}[lang]
     if value >= 1 or value == 0:
         return f"{value:,.1f}".removesuffix(".0") + units[0]
-    return f"{value * 60:.1f}{units[1]}" if value * 60 >= 1 else f"{value * 3600:.1f}{units[2]}"
+    amount, unit = (value * 60, units[1]) if value * 60 >= 1 else (value * 3600, units[2])
+    return f"{amount:.1f}".removesuffix(".0") + unit
 
 
 def cards(count: float, lang: str = "en") -> str:
@@ -63,9 +64,9 @@ def total(row: Row, lang: str = "en") -> str:
 
 
 def difference(row: Row, other: Row, lang: str = "en") -> str:
-    """How `row` compares with `other` in money and time, both at their high ends."""
+    """How `row` compares with `other`: money at the high ends, time at the middle, as they are shown."""
     cost = row["total_cost_high"] - other["total_cost_high"]
-    time = row["finish_hours_high"] - other["finish_hours_high"]
+    time = row["finish_hours"] - other["finish_hours"]
     amount, span = money(abs(cost), abs(cost), row["currency"], lang), hours(abs(time), lang)
     if lang == "zh":
         said = "费用相同" if abs(cost) < 0.005 else f"{'多' if cost > 0 else '少'}花 {amount}"

@@ -139,6 +139,19 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Decide:
+    """How `decide` chooses; the deadline and the budget are the workload's."""
+
+    objective: str = "cheapest"  # cheapest | fastest | cheapest_before_deadline
+    card_counts: list[int] = field(default_factory=list)  # what is on offer; empty: any
+    model: Optional[str] = None  # which of several models in the study
+    max_memory_share: Optional[float] = None  # of the card: 0.9 leaves out what is tight
+    predict: bool = True  # also consider counts that were not measured, marked as predicted
+    currency: Optional[str] = None  # what all money is converted to; None: the sheets' own, which must be one
+    rates: list[dict[str, Any]] = field(default_factory=list)  # {from, to, rate, date}: the only rates ever used
+
+
+@dataclass(frozen=True)
 class Budget:
     """What a sweep may spend; None is no bound. Card-hours and money count the whole study, minutes this command."""
 
@@ -192,6 +205,7 @@ class Config:
     measure: Measure = field(default_factory=Measure)
     workload: Workload = field(default_factory=Workload)
     costs: Costs = field(default_factory=Costs)
+    decide: Decide = field(default_factory=Decide)
     budget: Budget = field(default_factory=Budget)
     cluster: Cluster = field(default_factory=Cluster)
     cards: int = 1

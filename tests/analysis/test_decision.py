@@ -65,7 +65,7 @@ def test_the_ideal_and_the_real_counts_of_the_article_are_in_the_reasons(article
 
 def test_a_count_beyond_what_was_measured_says_so(article: Quote, cells_of: Cells) -> None:
     table = cost_table(cells_of((1, 1000), (4, 2000)), [article], 10 * HOUR_TOKENS, epochs=10)
-    assert "that would be 9 cards; beyond 4 cards nothing is known" in said(
+    assert "that would be 9 cards; beyond 4 cards nothing was measured" in said(
         decide(table, Constraints(deadline_hours=24))
     )
 
@@ -313,3 +313,16 @@ def test_every_sentence_fills_the_same_gaps_in_both_languages() -> None:
 def test_a_tier_that_is_dearer_at_any_quoted_price_flips_nothing(quote_of: Quotes, cells_of: Cells) -> None:
     tiers = [{"name": "a", "unit": "card_hour", "price": 10}, {"name": "b", "unit": "card_hour", "price": [20, 40]}]
     assert decide(cost_table(cells_of((1, 1000)), [quote_of(*tiers)], 10 * HOUR_TOKENS)).price_flips == ()
+
+
+def test_quotes_are_ranked_by_what_this_job_costs_there(quote_of: Quotes, cells_of: Cells) -> None:
+    cells = cells_of((8, 1000), **{"device.interconnect": "NVLink"})
+    fast = quote_of({"unit": "card_hour", "price": 22, "interconnect": "NVLink"}, name="fast")
+    slow = quote_of({"unit": "card_hour", "price": 20, "interconnect": "PCIe"}, name="slow")
+    data = decide(cost_table(cells, [slow, fast], 100 * HOUR_TOKENS)).to_json()
+    assert [cell["quote"] for cell in data["quotes"]] == ["fast", "slow"]
+
+
+def test_the_date_of_the_prices_and_the_length_of_a_month_travel_with_each_cell(hundred_hours: pd.DataFrame) -> None:
+    cell = decide(hundred_hours).to_json()["cells"][0]
+    assert (cell["price_date"], cell["hours_per_month"]) == ("2026-01-31", 720)
