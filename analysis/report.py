@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.bands import band_table
+from analysis.choice import Constraints
 from analysis.cost import cost_table
+from analysis.decision import Decision, decide
 from analysis.prices import Quote
+from analysis.repeats import compare_modes, repeat_table
 from analysis.scaling import scaling_table
-from analysis.series import numbers, texts
-from analysis.tables import Table
+from analysis.series import is_measured, numbers, texts
+from analysis.tables import Table, plain
+from analysis.tables_checks import bands_view, has_repeats, modes_view, repeats_view
+from analysis.tables_collectives import collectives_summary, collectives_view
 from analysis.tables_cost import cost_views
+from analysis.tables_decision import decision_view
 from analysis.tables_scaling import scaling_view
-from analysis.tables_study import collectives_view, failures_view, not_measured, notices
-from analysis.text import sayer
+from analysis.tables_study import environment_view, failures_view, not_measured, notices
+from analysis.text import Say, sayer
 from configs.errors import ConfigError
 from configs.schema import Costs, Workload
 
 BILLION = 1e9
-DATA_SET = "workload.data_set_tokens"
+MOST_SIZES = 60  # of collectives that a terminal shows one by one
+DATA_SET, RATE = "workload.data_set_tokens", "throughput.tokens_per_s"
 
 
 @dataclass(frozen=True)
 class Report:
-    """frames: scaling, cost, collectives and failures with all digits; tables: what people read, in order."""
+    """A study's report, from which every format is rendered.
 
+    cells: as given, in order. frames: scaling, cost, collectives and failures with all digits. decisions: one for each
+    model and currency. tables: what people read, in order; details: more of them, for files rather than a terminal.
+    """
+
+    study: str
+    lang: str
     title: str
     summary: str
     notices: tuple[str, ...]
+    cells: pd.DataFrame
+    quotes: tuple[Quote, ...]
     frames: dict[str, pd.DataFrame]
+    decisions: tuple[Decision, ...]
     tables: tuple[Table, ...]
+    details: tuple[Table, ...]
 
 
 def make_report(
@@ -45,7 +63,7 @@ def make_report(
     card_names: Mapping[str, Iterable[str]] | None = None,
     lang: str = "en",
 ) -> Report:
-    """Compute every frame and table of a study's report. Raises ConfigError for what `cost_table` refuses.
+    """Compute every frame and table of a study's report. Raises ConfigError for what `cost_table` and `decide` refuse.
 
     cells, collectives: frames as results.store reads them; may be empty. left_out: what the reader could not use.
     """
@@ -53,22 +71,70 @@ def make_report(
     cells = in_order(cells)
     said = [*notices(cells, name, say), *(say("notice.damaged", what=what) for what in left_out)]
     failed = not_measured(cells)
+    summary = say("cells", good=len(cells) - len(failed), total=len(cells))
     frames = {"scaling": pd.DataFrame(), "cost": pd.DataFrame(), "collectives": collectives, "failures": failed}
+    decisions: list[Decision] = []
     tables: list[Table] = []
-    if len(cells) and "throughput.tokens_per_s" not in cells.columns:
-        cells = cells.assign(**{"throughput.tokens_per_s": float("nan")})
-    if len(cells):
-        frames["scaling"] = scaling_table(cells)
-        if frames["scaling"]["tokens_per_s"].notna().any():
-            tables.append(scaling_view(frames["scaling"], cells, say, lang))
-            frames["cost"], tokens, per_epoch = epoch_costs(cells, quotes, workload, costs, card_names)
-            tables += cost_views(frames["cost"], quotes, tokens, per_epoch, say, lang)
+    details: list[Table] = []
+    training = cells[texts(cells, "benchmark").isin(["", "finetune"])] if len(cells) else cells
+    if len(training):
+        if RATE not in training.columns:
+            training = training.assign(**{RATE: float("nan")})
+        frames["scaling"] = scaling_table(training)
+    if is_measured(training).any():
+        frames["cost"], tokens, per_epoch = epoch_costs(training, quotes, workload, costs, card_names)
+        decisions = decide_all(frames["cost"], quotes, workload, lang)
+        titles = [_decision_title(decision, decisions, say) for decision in decisions]
+        tables += [
+            decision_view(decision, f"decision{number or ''}", title, say)
+            for number, (decision, title) in enumerate(zip(decisions, titles, strict=True))
+        ]
+        tables.append(scaling_view(frames["scaling"], training, say, lang))
+        bands, repeats = band_table(training), repeat_table(training)
+        tables += [bands_view(bands, say)] if len(bands) else []
+        tables += [repeats_view(repeats, say, lang)] if has_repeats(repeats) else []
+        tables += cost_views(frames["cost"], quotes, tokens, per_epoch, say, lang)
+        modes = compare_modes(training)
+        details += [modes_view(modes, say)] if len(modes) else []
     if len(collectives):
-        tables.append(collectives_view(collectives, say))
+        every_size = collectives_view(collectives, say, lang)
+        long = len(every_size.rows) > MOST_SIZES
+        tables.append(collectives_summary(collectives, say, lang) if long else every_size)
+        details += [replace(every_size, name="collectives_sizes")] if long else []
     if len(failed):
         tables.append(failures_view(cells, say))
-    summary = say("cells", good=len(cells) - len(failed), total=len(cells))
-    return Report(say("title", study=name), summary, tuple(said), frames, tuple(tables))
+    if len(cells):
+        details.append(environment_view(cells, say))
+    title = say("title", study=name)
+    return Report(
+        *(name, lang, title, summary, tuple(said), cells, tuple(quotes)),
+        frames=frames,
+        decisions=tuple(decisions),
+        tables=tuple(table for table in tables if table.rows or table.notes),
+        details=tuple(table for table in details if table.rows),
+    )
+
+
+def decide_all(costs: pd.DataFrame, quotes: Sequence[Quote], workload: Workload, lang: str) -> list[Decision]:
+    """The cheapest choice within the workload's deadline and budget, for each model and each currency apart.
+
+    Two models are no alternatives to each other, and two currencies cannot be ranked without a rate. A budget without
+    a currency is taken in each. Rows that were not measured take part where they have a throughput, marked as such.
+    """
+    decisions = []
+    for _, rows in costs.groupby(["model", "currency"], sort=False):
+        limits = Constraints(deadline_hours=workload.deadline_hours, budget=workload.budget)
+        decisions.append(decide(rows.reset_index(drop=True), limits, quotes=quotes, lang=lang))
+    return decisions
+
+
+def _decision_title(decision: Decision, decisions: Sequence[Decision], say: Say) -> str:
+    """Which model and currency it is for, where there are several."""
+    if len(decisions) == 1:
+        return say("decision.title")
+    names = ("model", "currency")
+    several = [name for name in names if len({str(each.cells[name].iloc[0]) for each in decisions}) > 1]
+    return say("decision.title_of", what=", ".join(plain(decision.cells[name].iloc[0]) for name in several))
 
 
 def in_order(cells: pd.DataFrame) -> pd.DataFrame:

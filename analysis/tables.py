@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
-Form = Literal["text", "count", "number", "decimals", "percent", "money"]
+Form = Literal["text", "count", "number", "decimals", "percent", "money", "rate"]
+Tone = Literal["ok", "failed", "predicted"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ Value = Union[str, int, float, Span, Estimate, None]
 
 @dataclass(frozen=True)
 class Column:
-    """One column. A count has no decimals, `decimals` two, a percent one; a number or money as many as it needs.
+    """One column. A count has no decimals, `decimals` two, a percent one; number, money and rate as many as they need.
 
     rank: 0 must be shown; where there is no room, columns of the highest rank go first.
     """
@@ -53,7 +54,7 @@ class Row:
 
     values: tuple[Value, ...]
     marks: tuple[str, ...]
-    tone: str = "ok"
+    tone: Tone = "ok"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """name: for files and scripts. stub: how many leading columns name a row (repeated where a table is split)."""
+    """name: for files and scripts. stub: how many leading columns name a row, repeated where a table is split.
+
+    lead: sentences above the rows; notes: below them.
+    """
 
     name: str
     title: str
@@ -74,6 +78,7 @@ class Table:
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
     stub: int = 1
+    lead: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -178,6 +183,11 @@ def money_decimals(values: Sequence[float]) -> int:
     """None where every amount is 100 or more, two (cents) down to 1, below that two significant digits."""
     smallest = min((abs(value) for value in values if value), default=math.inf)
     return 0 if smallest >= 100 else 2 if smallest >= 1 else max(_decimals_for(smallest, 2), 2)
+
+
+def rate_decimals(values: Sequence[float]) -> int:
+    """Two, as bandwidths are printed; three where none reaches 10: small messages are slow, and their time says it."""
+    return 2 if max(values, default=0) >= 10 else 3
 
 
 def _decimals_for(size: float, digits: int) -> int:

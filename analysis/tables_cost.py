@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.prices import Quote, Tier
-from analysis.tables import Column, Footnotes, Group, Row, Span, Table, number, plain, split_remarks
+from analysis.tables import Column, Footnotes, Group, Row, Span, Table, Tone, number, plain, split_remarks
 from analysis.text import Say, remark
 
 PURE_DIFFERS = 0.05  # the second table is shown where rounding up to billing units adds more than this to some cell
@@ -67,7 +67,7 @@ def _view(
             own = [r for r in split_remarks(record["notes"]) if r not in general and r not in by_tier[name]]
             said = [remark(text, lang) for text in own]
             marks.append(footnotes.mark(said if record["measured"] else [*said, say("cost.predicted")]))
-        tone = "ok" if first["measured"] else "predicted"
+        tone: Tone = "ok" if first["measured"] else "predicted"
         groups.setdefault(_heading(first, say), []).append(Row(tuple(values), tuple(marks), tone))
     if kind:
         notes = [say("cost.pure")]

@@ -17,6 +17,7 @@ from analysis.tables import (
     Row,
     Span,
     Table,
+    Tone,
     number,
     plain,
     split_remarks,
@@ -55,7 +56,8 @@ def scaling_view(scaling: pd.DataFrame, frame: pd.DataFrame, say: Say, lang: str
     )
     footnotes = Footnotes()
     groups: dict[int, list[Row]] = {}
-    headings: dict[int, str] = {}
+    firsts: dict[int, dict[Hashable, Any]] = {}
+    bases: dict[int, float] = {}
     for row in scaling.to_dict("records"):
         remarks = [remark(text, lang) for text in split_remarks(row["flags"])]
         rate, cards, peak = row["tokens_per_s"], row["cards"], row["peak_gib"]
@@ -74,10 +76,15 @@ def scaling_view(scaling: pd.DataFrame, frame: pd.DataFrame, say: Say, lang: str
             number(peak),
             footnotes.mark(remarks),
         )
-        tone = "ok" if row["status"] in ("", *MEASURED) else "predicted" if row["status"] == "predicted" else "failed"
+        unmeasured: Tone = "predicted" if row["status"] == "predicted" else "failed"
+        tone: Tone = "ok" if row["status"] in ("", *MEASURED) else unmeasured
         groups.setdefault(row["series"], []).append(Row(values, ("",) * len(values), tone))
-        headings.setdefault(row["series"], _heading(row, say))
-    notes = [say("scaling.definition")]
+        firsts.setdefault(row["series"], row)
+        if (base := number(row["base_cards"])) is not None:
+            bases[row["series"]] = base
+    headings, shared = _headings(firsts, bases, say)
+    notes = [say("scaling.all", what=shared)] if shared else []
+    notes.append(say("scaling.definition"))
     known = scaling["step_time_s"].notna()
     if known.any():
         notes.append(say("scaling.interval"))
@@ -121,18 +128,33 @@ def cards_phrase(count: float, say: Say) -> str:
     return say("cards.one") if count == 1 else say("cards.many", count=f"{count:g}")
 
 
-def _heading(row: dict[Hashable, Any], say: Say) -> str:
+def _parts(row: dict[Hashable, Any], say: Say) -> dict[str, str]:
+    """What a series is, in words: model and mode, then what it shares or does not share with the others."""
     model = plain(row["model"]) or say("scaling.unnamed")
-    parts = [say("scaling.group", model=model, mode=plain(row["mode"]))]
-    if row["device"]:
-        parts.append(plain(row["device"]))
-    if row["scaling"] in ("strong", "weak", "varied"):
-        parts.append(say(f"scaling.{row['scaling']}"))
-    if (length := number(row["seq_len"])) is not None:
-        parts.append(say("scaling.seq_len", tokens=f"{length:g}"))
-    if (base := number(row["base_cards"])) is not None:
-        parts.append(say("scaling.relative", cards=cards_phrase(base, say)))
-    return " · ".join(parts)
+    length = number(row["seq_len"])
+    return {
+        "name": say("scaling.group", model=model, mode=plain(row["mode"])),
+        "device": plain(row["device"]),
+        "rule": say(f"scaling.{row['scaling']}") if row["scaling"] in ("strong", "weak", "varied") else "",
+        "length": "" if length is None else say("scaling.seq_len", tokens=f"{length:g}"),
+    }
+
+
+def _headings(rows: dict[int, dict[Hashable, Any]], bases: dict[int, float], say: Say) -> tuple[dict[int, str], str]:
+    """(series -> heading, what all series share): what is the same everywhere is said once, below the table."""
+    parts = {series: _parts(row, say) for series, row in rows.items()}
+    shared = [
+        name
+        for name in ("device", "rule", "length")
+        if len({part[name] for part in parts.values()}) == 1 and next(iter(parts.values()))[name]
+    ]
+    headings = {}
+    for series, part in parts.items():
+        said = [text for name, text in part.items() if text and name not in shared]
+        if series in bases:
+            said.append(say("scaling.relative", cards=cards_phrase(bases[series], say)))
+        headings[series] = " · ".join(said)
+    return headings, " · ".join(next(iter(parts.values()))[name] for name in shared) if parts else ""
 
 
 def _or_nan(values: pd.Series[Any]) -> pd.Series[Any]:

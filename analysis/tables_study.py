@@ -1,7 +1,8 @@
-"""What a study says besides scaling and cost: what must be known first, the collectives, what failed and why."""
+"""What a study says besides scaling and cost: what must be known first, what failed and why, the environment."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from analysis.tables import Column, Group, Row, Table, number, plain
 from analysis.text import Say
 from results.record import MEASURED
 
+# A host's name says nothing about speed; imports describe themselves in their own records.
+_NOT_SHOWN = ("environment.host", "environment.import")
+_ENVIRONMENT = re.compile(r"^environment\.(packages\.|variables\.)?")
 DEVICE_KIND = "machine.device"  # of the cell's own configuration: cpu or cuda
 
 
@@ -90,27 +94,36 @@ def failure_reason(cell: pd.Series[Any], say: Say) -> str:
     return who + ": ".join(part for part in (kind, message) if part) + (f" ({tip})" if tip else "")
 
 
-def collectives_view(collectives: pd.DataFrame, say: Say) -> Table:
-    """The columns that NCCL tests print, one group an operation, type and count of cards."""
+def environment_view(frame: pd.DataFrame, say: Say) -> Table:
+    """What the cells were measured with: devices, versions, variables; one row a value, with how many cells had it."""
+    named = {
+        "device.name": say("environment.device"),
+        "device.cores": say("environment.cores"),
+        "device.interconnect": say("environment.interconnect"),
+        "environment.driver": say("environment.driver"),
+        "environment.python": say("environment.python"),
+        "environment.platform": say("environment.platform"),
+        "environment.git": say("environment.git"),
+        "parallel.threads_per_rank": say("environment.threads"),
+    }
+    other = [
+        str(name)
+        for name in sorted(frame.columns)
+        if str(name).startswith("environment.") and name not in named and not str(name).startswith(_NOT_SHOWN)
+    ]
+    rows = []
+    for name in (*named, *other):
+        label = named.get(name) or name.removeprefix("environment.").removeprefix("packages.").removeprefix(
+            "variables."
+        )
+        values = frame[name].dropna() if name in frame.columns else pd.Series([], dtype=object)
+        for value, count in values[values != ""].value_counts(sort=False).items():
+            text = f"{value:g}" if isinstance(value, float) else plain(value)
+            rows.append(Row((plain(label), text, float(count)), ("",) * 3))
     columns = (
-        Column("bytes", say("collectives.size"), "B", "count"),
-        Column("count", say("collectives.count"), form="count", rank=1),
-        Column("time_us", say("collectives.time"), "us", "number"),
-        Column("algbw_gbps", say("collectives.algbw"), "GB/s", "number"),
-        Column("busbw_gbps", say("collectives.busbw"), "GB/s", "number"),
-        Column("wrong", say("collectives.wrong"), form="count"),
+        Column("field", say("environment.field")),
+        Column("value", say("environment.value")),
+        Column("cells", say("environment.cells"), form="count"),
     )
-    groups: dict[str, list[Row]] = {}
-    for row in collectives.to_dict("records"):
-        values = tuple(number(row.get(column.key)) for column in columns)
-        parts = [plain(row.get("op")), plain(row.get("dtype")), plain(row.get("device"))]
-        if (cards := number(row.get("cards"))) is not None:
-            parts.append(say("cards.one") if cards == 1 else say("cards.many", count=f"{cards:g}"))
-        tone = "failed" if (values[-1] or 0) > 0 else "ok"
-        heading = " · ".join(part for part in parts if part)
-        groups.setdefault(heading, []).append(Row(values, ("",) * len(values), tone))
-    notes = [say("collectives.definition")]
-    if len(collectives) and (numbers(collectives, "cards") == 1).any():
-        notes.append(say("collectives.one_rank"))
-    made = tuple(Group(heading, tuple(rows)) for heading, rows in groups.items())
-    return Table("collectives", say("collectives.title"), columns, made, tuple(notes))
+    notes = (say("environment.note"),)
+    return Table("environment", say("environment.title"), columns, (Group("", tuple(rows)),), notes)

@@ -32,6 +32,16 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("measured on another card ({device}) than {machine}", "实测所用的卡（{device}）不是 {machine}"),
     ("memory is tight: above {share} of the card", "显存紧张：超过整卡的 {share}"),
     ("more cards than the tier offers", "超过该档可租的卡数"),
+    # repeats
+    ("one run: its spread between runs is not known", "只有一次运行：各次之间的差异未知"),
+    ("runs differ by more than their steps explain", "各次之间的差异超出单次内各步所能解释的范围"),
+    # collectives
+    (
+        "all_reduce busbw {peak} GB/s on {ranks} ranks is above the {gathered} of all_gather: "
+        "the switch reduces, so less data moves than the formula counts; all_gather shows the links",
+        "{ranks} 个进程上 all_reduce 的 busbw 为 {peak} GB/s，高于 all_gather 的 {gathered}："
+        "由交换机做归约，实际传输量少于公式所计；链路速度以 all_gather 为准",
+    ),
     # price sheets
     ("the sheet has no date: ask whether the prices still hold", "报价单没有日期：请确认价格是否仍有效"),
     ("the sheet is dated {day}, in the future: check it", "报价单日期 {day} 在将来：请核对"),

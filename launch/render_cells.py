@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.tables import Column, Estimate, Span, Table, Value, decimals, ends, money_decimals, number
+from analysis.tables import Column, Estimate, Span, Table, Value, decimals, ends, money_decimals, number, rate_decimals
 
 
 def formatted(table: Table) -> list[list[str]]:
@@ -38,4 +38,5 @@ def _decimals(column: Column, values: list[Value]) -> int:
     fixed = {"text": 0, "count": 0, "percent": 1, "decimals": 2}
     if column.form in fixed:
         return fixed[column.form]
-    return (money_decimals if column.form == "money" else decimals)(ends(values))
+    rule = {"money": money_decimals, "rate": rate_decimals}.get(column.form, decimals)
+    return rule(ends(values))

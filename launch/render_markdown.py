@@ -12,15 +12,14 @@ _SPECIAL = re.compile(r"[\\`*_<>|~]|(?<=\])[(:]|&(?=#?\w+;)")
 
 
 def markdown(table: Table) -> str:
-    """`table` under its title, a Markdown table a group, its footnotes below; empty where there are no rows."""
-    if not table.rows:
-        return ""
+    """`table` under its title and sentences, a Markdown table a group, its footnotes below."""
     texts = formatted(table)
     head = [f"{column.title} ({column.unit})" if column.unit else column.title for column in table.columns]
     rule = ["---:" if is_numeric(column) else "---" for column in table.columns]
     parts = [f"## {escape(table.title)}"]
+    parts += ["\n".join(f"- {escape(sentence)}" for sentence in table.lead)] if table.lead else []
     row = 0
-    for group in table.groups:
+    for group in (group for group in table.groups if group.rows):
         lines = [_line([escape(cell) for cell in head]), _line(rule)]
         for member in group.rows:
             cells = (

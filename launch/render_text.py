@@ -32,16 +32,23 @@ class _Layout:
 
 def print_table(console: Console, table: Table, say: Say) -> None:
     """Print `table`, in several blocks of columns where the console is too narrow for all at once."""
+    _print(console, table.title, "bold")
+    for sentence in table.lead:
+        print_hanging(console, "- ", sentence, "")
     if not table.rows:
+        _print_notes(console, table.notes)
         return
     texts = _marked(table, formatted(table))
     layout, left_out = _fit(table, texts, console.width)
-    _print(console, table.title, "bold")
     for block in _blocks(table.stub, layout, console.width):
         _print_block(console, table, texts, block)
     notes = list(table.notes)
     if left_out:
         notes.append(say("left_out", columns=", ".join(column.title for column in left_out)))
+    _print_notes(console, notes)
+
+
+def _print_notes(console: Console, notes: Sequence[str]) -> None:
     for note in notes:
         print_hanging(console, "  ", note, "dim")
     console.print()

@@ -88,8 +88,9 @@ def print_report(report: Report, out: Console, lang: str) -> None:
 
 def report_json(report: Report) -> dict[str, object]:
     """The report for a script: an object of tables, each a list of rows; `notices` is a table of sentences."""
+    decisions = [{key: part for key, part in made.to_json().items() if key != "cells"} for made in report.decisions]
     tables = {name: json_rows(frame) for name, frame in report.frames.items()}
-    return {**tables, "notices": [{"text": text} for text in report.notices]}
+    return {"decision": decisions, **tables, "notices": [{"text": text} for text in report.notices]}
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
@@ -116,4 +117,4 @@ def report_markdown(report: Report) -> str:
     """The whole report as one Markdown document."""
     head = [f"# {escape(plain(report.title))}", escape(report.summary)]
     head += [f"> **{escape(plain(notice))}**" for notice in report.notices]
-    return "\n\n".join([*head, *(markdown(table) for table in report.tables)])
+    return "\n\n".join([*head, *map(markdown, (*report.tables, *report.details))])

@@ -7,6 +7,7 @@ import pandas as pd
 
 from analysis.prices import Quote
 from analysis.report import Report, make_report
+from analysis.tables import Span
 from configs.schema import Workload
 
 
@@ -98,3 +99,50 @@ def test_the_order_of_the_rows_changes_no_number(cells_of: Callable[..., pd.Data
     cells = cells_of((1, 1000.0), (2, 1900.0), (4, 3600.0), (8, 7000.0))
     there, back = (_report(frame, article).tables for frame in (cells, cells.iloc[::-1].reset_index(drop=True)))
     assert there == back
+
+
+def test_the_decision_comes_first_with_its_reasons(cells_of: Callable[..., pd.DataFrame], article: Quote) -> None:
+    # 36 million tokens at 1,000 tokens/s: 10 h on one card at 20 to 35.
+    cells = cells_of((1, 1000.0), (4, 3600.0), **{"workload.data_set_tokens": 36e6})
+    table = _report(cells, article).tables[0]
+    assert table.name == "decision"
+    assert table.rows[0].values[:4] == ("rent this", 1, "ddp", "sheet hourly")
+    assert table.rows[0].values[5] == Span(200, 350)
+    assert any("One card is enough" in sentence for sentence in table.lead)
+
+
+def test_two_models_have_a_decision_each(cells_of: Callable[..., pd.DataFrame], article: Quote) -> None:
+    cells = cells_of((1, 1000.0), (1, 500.0), **{"workload.model": ["big", "small"], "workload.data_set_tokens": 36e6})
+    tables = [table for table in _report(cells, article).tables if table.name.startswith("decision")]
+    assert [table.title for table in tables] == ["Decision: big", "Decision: small"]
+
+
+def test_two_currencies_have_a_decision_each(
+    cells_of: Callable[..., pd.DataFrame], quote_of: Callable[..., Quote]
+) -> None:
+    hourly = {"name": "hourly", "unit": "card_hour", "price": [2, 3]}
+    quotes = quote_of(hourly, name="a"), quote_of(hourly, name="b", currency="USD")
+    titles = [table.title for table in _report(cells_of((1, 1000.0)), *quotes).tables]
+    assert titles[:2] == ["Decision: CNY", "Decision: USD"]
+
+
+def test_the_environment_lists_every_value_with_the_cells_that_had_it(
+    cells_of: Callable[..., pd.DataFrame], article: Quote
+) -> None:
+    columns = {"environment.packages.torch": ["2.6", "2.7", "2.7"], "device.name": "NVIDIA H200"}
+    cells = cells_of((1, 1000.0), (2, 1900.0), (4, 3600.0), **columns)
+    table = next(t for t in _report(cells, article).details if t.name == "environment")
+    assert [row.values for row in table.rows] == [
+        ("device", "NVIDIA H200", 3),
+        ("torch", "2.6", 1),
+        ("torch", "2.7", 2),
+    ]
+
+
+def test_many_sizes_of_collectives_are_summed_up_and_kept_in_the_details(
+    cells_of: Callable[..., pd.DataFrame], article: Quote
+) -> None:
+    sizes = pd.DataFrame({"op": "all_reduce", "cards": 8, "ranks": 8, "bytes": range(1, 101), "time_us": 10.0})
+    report = _report(cells_of((1, 1.0)), article, collectives=sizes)
+    assert len(next(table for table in report.tables if table.name == "collectives").rows) == 1
+    assert len(next(table for table in report.details if table.name == "collectives_sizes").rows) == 100
