@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench install clean
+.PHONY: demo test check bench accuracy install clean
 
 install: $(VENV)/.installed
 
@@ -30,6 +30,10 @@ check: install
 # Comparisons side by side in one run; prints ratios.
 bench: install
 	$(BIN)/python -m pytest tests/bench --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,rounds -s
+
+# How far predictions lie from published measurements, series by series; fails where a stated goal is missed.
+accuracy: install
+	$(BIN)/python tests/accuracy_predict.py
 
 clean:
 	rm -rf $(VENV) results/runs

@@ -63,9 +63,10 @@ def mode_family(mode: str) -> str:
 
 
 def is_measured(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """True where the cell was measured and its throughput is a positive number; a frame without status counts whole."""
-    rate = numbers(frame, "throughput.tokens_per_s")
-    good: NDArray[np.bool_] = rate > 0
+    """True where the cell was measured, on a card or more, with a throughput above 0; without a status all count."""
+    good: NDArray[np.bool_] = numbers(frame, "throughput.tokens_per_s") > 0
+    if "parallel.cards" in frame.columns:
+        good &= numbers(frame, "parallel.cards") >= 1
     if "status" in frame.columns:
         good &= frame["status"].isin(MEASURED).to_numpy()
     return good

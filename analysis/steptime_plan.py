@@ -159,7 +159,7 @@ def predict_steps(
     """
     if not jobs:
         return pd.DataFrame(columns=list(COLUMNS))
-    parts = step_times(jobs, _guesses(rates, known), network)
+    parts = step_times(jobs, guesses(rates, known), network)
     totals = parts.total_s
     central = totals[:, 0]
     moved = np.log(totals[:, 1:] / central[:, None])
@@ -181,7 +181,7 @@ def _crosses(job: Job) -> bool:
     return any(call.of.nodes > 1 for call in job.collectives)
 
 
-def _guesses(rates: Rates, known: Calibration) -> Rates:
+def guesses(rates: Rates, known: Calibration) -> Rates:
     """`rates` with what is not known at its centre, then one sigma up and down of each in turn."""
     odds = known.overlap / (1 - known.overlap)
     centre = np.array([known.compute_efficiency, known.link_efficiency, odds, known.overhead_s])

@@ -205,6 +205,16 @@ def test_a_source_without_a_measurement_is_refused() -> None:
         predict(measured([1, 2], [np.nan, np.nan], status="failed"), [4])
 
 
+def test_an_empty_source_is_refused() -> None:
+    with pytest.raises(ConfigError, match="holds no measured throughput"):
+        predict(pd.DataFrame(), [4])
+
+
+def test_a_row_without_a_card_count_is_left_out() -> None:
+    frame = measured([1, 2, 4], [100.0, 190.0, 370.0]).assign(**{"parallel.cards": [1.0, 2.0, np.nan]})
+    assert predict(frame, [8])["method"][0].endswith("calibrated on 1 and 2 cards")
+
+
 @pytest.mark.parametrize("wrong", [[0], [-4], [2.5], [True], [10**9], []])
 def test_a_count_that_is_none_is_refused(wrong: list[int]) -> None:
     with pytest.raises(ConfigError, match="cards"):
