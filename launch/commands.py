@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,13 @@ from configs.errors import choose
 from configs.schema import Config
 from launch.cli import COMMANDS
 
+# command -> where its function is; `import` takes files beside its overrides
+FUNCTIONS = {
+    "run": "launch.run:run_command",
+    "report": "launch.report:report_command",
+    "predict": "launch.predict:predict_command",
+    "decide": "launch.decide:decide_command",
+}
 FLAGS = ("-m", "--multirun", "--help", "-h", "--cfg", "--show")
 SWEEPING = ("plan", "predict")  # a grid costs nothing there, so it needs no flag
 
@@ -51,17 +59,9 @@ def run_named(name: str, words: list[str]) -> int:
 
 def _command(name: str) -> Callable[[list[Config], Console], int]:
     """The function of a command; importing it is part of asking for it."""
-    if name == "run":
-        from launch.run import run_command
-
-        return run_command
-    if name == "predict":
-        from launch.predict import predict_command
-
-        return predict_command
-    from launch.report import report_command
-
-    return report_command
+    module, function = FUNCTIONS[name].split(":")
+    found: Callable[[list[Config], Console], int] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def _say_warning(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
