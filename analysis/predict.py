@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.predict_model import Floats, Posterior, posterior
+from analysis.predict_model import Floats
+from analysis.predict_posterior import Posterior, posterior
 from analysis.predict_series import Unit, units
 from analysis.series import STRONG, VARIED
 from configs.errors import ConfigError

@@ -60,6 +60,7 @@ PCIE_FACTOR = 3.3  # FLOP/B of a card without NVLink against one with it: RTX 40
 # Bus bandwidth in a node over that of two nodes: 436 / 362 = 1.2 measured on H100 with a 400 Gb/s card each, 1.5 by
 # data sheet on A100; far more and far less certain where the GPU or its network is older.
 BORDER_SLOWDOWN = {"modern": LogNormal(1.35, 0.5), "other": LogNormal(2.0, 0.9)}
+MEASURED_SLOWDOWN_SIGMA = 0.2  # of a ratio from a collective's sweep: training sends other sizes
 # Bus bandwidth falls as nodes^-x. 0.9 over the first 8 nodes of results/reference/collectives_by_nodes.csv (EFA), near
 # 0 on the rail-optimised fabrics of the published FSDP series. An unnamed fabric is congested with one chance in ten.
 FALLOFF = {"flat": Folded(0.1, 0.2), "congested": Folded(0.9, 0.3)}
