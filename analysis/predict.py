@@ -141,6 +141,7 @@ def _notes(unit: Unit, result: Posterior, table: pd.DataFrame, kept: Flags, link
             (cards > per_node) & (per_node >= measured.iloc[-1]),
             f"crosses the node border ({border})" + ("" if link_known else " without link data"),
         ),
+        (cards > unit.cores, f"more ranks than the {unit.cores:.0f} cores of the machine: they take turns"),
         (fewer & above, "above linear: fewer cards than the base, so less communication"),
         (~fewer & above, "above linear, as measured"),
         (

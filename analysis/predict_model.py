@@ -50,7 +50,7 @@ class Points:
     """What is known of some card counts; arrays of shape (counts,), NaN where not known.
 
     nodes: machines the count spans. micro_batch: sequences. step_tokens: tokens a card takes in one optimizer step.
-    micro_batches: of a pipeline, a step.
+    micro_batches: of a pipeline, a step. sharing: ranks that one processor core serves in turn, 1 on cards.
     """
 
     cards: Floats
@@ -58,6 +58,7 @@ class Points:
     micro_batch: Floats
     step_tokens: Floats
     micro_batches: Floats
+    sharing: Floats
 
     def part(self, start: int, stop: int) -> Points:
         """The counts from `start` up to `stop`."""
@@ -82,6 +83,11 @@ class Series:
     seq_len: float | None = None
     parameters: float | None = None
     border_slowdown: float | None = None
+
+
+def log_relative_time(series: Series, points: Points, z: Floats) -> Floats:
+    """ln of time over pure compute, shape (draws, counts); z: latent scores, shape (draws, latents)."""
+    return np.asarray(np.log1p(relative_excess(series, points, z)) + np.log(points.sharing), dtype=np.float64)
 
 
 def relative_excess(series: Series, points: Points, z: Floats) -> Floats:

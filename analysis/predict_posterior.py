@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from analysis import predict_prior as prior
-from analysis.predict_model import Floats, Latent, Points, Series, relative_excess, score
+from analysis.predict_model import Floats, Latent, Points, Series, log_relative_time, score
 
 LATENTS = len(Latent)
 DRAWS, ROUNDS, KEPT = 2000, 3, 1000
@@ -77,7 +77,7 @@ def _sample(series: Series, noises: list[Floats], log_chances: Floats, rng: np.r
             adapted = centre + rng.standard_normal((DRAWS, LATENTS)) @ np.linalg.cholesky(spread).T
             from_prior = rng.random(DRAWS) < _FROM_PRIOR
             z = np.where(from_prior[:, None], rng.standard_normal((DRAWS, LATENTS)), adapted)
-        mean = np.log1p(relative_excess(series, series.measured, z))
+        mean = log_relative_time(series, series.measured, z)
         walk = _walk(series, mean, z)
         by_hypothesis = np.stack([_log_likelihood(series, mean, walk, n) for n in noises], axis=1) + log_chances
         log_weight = np.logaddexp.reduce(by_hypothesis, axis=1)
@@ -199,7 +199,7 @@ def _conditional(given: _Given, targets: Points) -> Floats:
     """
     series, walk, mean = given.series, given.walk, given.mean
     measured = series.measured
-    target_mean = np.log1p(relative_excess(series, targets, given.z))
+    target_mean = log_relative_time(series, targets, given.z)
     below = np.searchsorted(measured.cards, targets.cards, side="right") - 1
     anchor, above = below.clip(0), (below + 1).clip(0, len(measured.cards) - 1)
     own = _own_variance(targets.cards, targets.nodes, measured.cards[anchor], measured.nodes[anchor])

@@ -28,8 +28,9 @@ class Border:
 class Unit:
     """One series of a frame. counts: a row a measured count, ascending, of `counts_of`; plans: rows that state a plan.
 
-    kind: the mode's communication pattern, None where its name is unknown. dropped: rows that claim to be measured
-    without a positive throughput. rule_stated: the record says strong or weak, it was not inferred.
+    kind: the mode's communication pattern, None where its name is unknown. cores: that the ranks of a node compute on,
+    NaN on cards. rule_stated: the record says strong or weak, it was not inferred. dropped: rows that claim to be
+    measured without a positive throughput.
     """
 
     model: str
@@ -43,6 +44,7 @@ class Unit:
     counts: pd.DataFrame
     plans: pd.DataFrame
     border: Border
+    cores: float
     rule_stated: bool
     mixed_devices: bool
     dropped: int
@@ -90,12 +92,14 @@ class Unit:
     def _points(self, counts: pd.DataFrame) -> Points:
         columns = ("cards", "nodes", "micro_batch", "batch")
         cards, nodes, micro_batch, batch = (counts[c].to_numpy(dtype=np.float64) for c in columns)
+        nodes = np.where(np.isfinite(nodes), nodes, np.ceil(cards / self.border.cards_per_node))
         return Points(
             cards=cards,
-            nodes=np.where(np.isfinite(nodes), nodes, np.ceil(cards / self.border.cards_per_node)),
+            nodes=nodes,
             micro_batch=micro_batch,
             step_tokens=batch / cards,
             micro_batches=batch / self.seq_len / micro_batch,
+            sharing=np.fmax(cards / nodes / self.cores, 1.0),
         )
 
 
@@ -139,6 +143,7 @@ def _unit(rows: pd.DataFrame, cards_per_node: int | None) -> Unit:
         counts=counts,
         plans=_plans(rows),
         border=_border(rows, counts, cards_per_node),
+        cores=float(numbers(rows, "device.cores").min()),
         rule_stated=bool(rows["stated"].any()),
         mixed_devices=bool(rows["label.mixed_devices"].any()),
         dropped=int(rows["dropped"].sum()),

@@ -160,6 +160,13 @@ def _true(frame: pd.DataFrame, name: str) -> NDArray[np.bool_]:
     return texts(frame, name).str.lower().isin(["true", "1", "1.0"]).to_numpy()
 
 
+def _ranks_a_core(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Ranks and their threads on one node over its processor cores; NaN where the cards are not cores."""
+    nodes = np.fmax(numbers(frame, "parallel.nodes"), 1.0)
+    threads = np.fmax(numbers(frame, "parallel.threads_per_rank"), 1.0)
+    return numbers(frame, "parallel.cards") / nodes * threads / numbers(frame, "device.cores")
+
+
 def _flags(frame: pd.DataFrame, series: pd.DataFrame, table: pd.DataFrame, measured: NDArray[np.bool_]) -> list[str]:
     """What a reader must know before believing the row's ratios."""
     above = (table["efficiency"] > 1 + 1e-9).to_numpy()
@@ -179,7 +186,7 @@ def _flags(frame: pd.DataFrame, series: pd.DataFrame, table: pd.DataFrame, measu
         (series["mixed_batch"].to_numpy(), "batch per card differs along the series"),
         (series["mixed_devices"].to_numpy(), "different GPUs split into series"),
         (_true(frame, "device.heterogeneous"), "heterogeneous cards in the job"),
-        (_true(frame, "device.oversubscribed"), "oversubscribed: more ranks than cores"),
+        (_ranks_a_core(frame) > 1, "oversubscribed: more ranks than cores"),
         (_true(frame, "device.throttled"), "clocks throttled"),
         ((numbers(frame, "throughput.step_time_s.cv") > UNSTEADY_CV), "unsteady steps"),
         ((table["nodes"] > base_nodes).to_numpy(), "more nodes than the base"),

@@ -195,6 +195,14 @@ def test_a_row_that_states_a_plan_sets_the_batch_of_its_count() -> None:
     assert small < predict(planned.iloc[:2], [32])["tokens_per_s"][0]
 
 
+def test_ranks_beyond_the_cores_take_turns() -> None:
+    # Two cores do at most what two ranks did: 190, however many ranks share them.
+    table = predict(measured([1, 2], [100.0, 190.0], device__cores=2), [2, 4, 8])
+    assert table["tokens_per_s"].tolist() == pytest.approx([190.0] * 3, rel=0.1)
+    assert "more ranks than the 2 cores" in table["notes"][1]
+    assert "more ranks" not in table["notes"][0]
+
+
 def test_an_unknown_mode_is_treated_as_data_parallel_and_said() -> None:
     table = predict(measured([1, 2], [100.0, 190.0], parallel__mode="magic"), [4])
     assert "unknown mode" in table["notes"][0]

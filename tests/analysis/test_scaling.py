@@ -217,6 +217,11 @@ def test_more_nodes_than_the_base_is_flagged() -> None:
     assert "more nodes than the base" in table["flags"][1]
 
 
+def test_more_ranks_than_cores_are_flagged() -> None:
+    table = scaling_table(cells([1, 2, 4], [10.0, 19.0, 20.0], device__cores=2))
+    assert table["flags"].str.contains("oversubscribed").tolist() == [False, False, True]
+
+
 def test_collective_cells_are_not_training_cells() -> None:
     table = scaling_table(cells([1, 2], [1.0, 2.0], benchmark=["finetune", "collectives"]))
     assert len(table) == 1
