@@ -34,7 +34,8 @@ def pair_notes(
 
     of_cell = np.broadcast_to(rows["notes"].to_numpy(dtype=object)[:, None], shape)
     say(of_cell != "", of_cell)
-    idle = {count: f"{count:g} idle cards are billed" for count in np.unique(idle_cards[idle_cards > 0])}
+    counts = np.unique(idle_cards[idle_cards > 0])
+    idle = {count: f"{count:g} idle card{'s are' if count > 1 else ' is'} billed" for count in counts}
     say(idle_cards > 0, np.array([idle.get(c, "") for c in idle_cards.ravel()], dtype=object).reshape(shape))
     say(links_adjusted, "throughput carried over from other links by the band for them, not measured")
     say(border_unknown, "needs several servers; the cell does not say how many it was measured on")

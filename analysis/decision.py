@@ -152,14 +152,16 @@ def decide(
 
 def _one_model(rows: pd.DataFrame, model: str | None) -> pd.DataFrame:
     """The rows of one workload; two models' costs are no alternatives to each other."""
-    models = sorted(rows["model"].unique())
     if model is not None:
-        if model not in models:
-            raise ConfigError("model", f"{model!r} was not measured", f"there are: {', '.join(models)}")
+        if model not in set(rows["model"]):
+            known = ", ".join(sorted(filter(None, rows["model"].unique())))
+            raise ConfigError("decide.model", f"{model!r} is not in the study", f"there are: {known}")
         return rows[rows["model"] == model]
-    if len(models) > 1:
-        raise ConfigError("model", f"the cells are of {', '.join(models)}", "name one of them")
-    return rows
+    ran = sorted(rows.loc[rows["tokens_per_s"].notna(), "model"].unique())
+    if len(ran) > 1:
+        named = ", ".join(name or "(no name)" for name in ran)
+        raise ConfigError("decide.model", f"the cells are of {named}", "name one of them")
+    return rows[rows["model"].isin([*ran, ""])] if ran else rows
 
 
 def _counts(rows: pd.DataFrame, like: int | None, constraints: Constraints) -> Counts | None:

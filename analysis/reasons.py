@@ -12,7 +12,7 @@ from analysis.counts import CountEstimate, Counts
 from analysis.prices import Quote
 from analysis.sensitivity import CORNERS, PriceFlip, Scenario
 from analysis.sentences import ASSUMPTIONS_ZH, SENTENCES
-from analysis.wording import Row, cards, difference, hours, money, option, row_at, say, total
+from analysis.wording import Row, cards, difference, epochs, hours, money, option, row_at, say, total
 
 
 def choice_reasons(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: str) -> list[str]:
@@ -20,7 +20,7 @@ def choice_reasons(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: s
     row = row_at(rows, chosen)
     per_epoch = money(row["cost_per_epoch_low"], row["cost_per_epoch_high"], row["currency"], lang)
     finish = hours(row["finish_hours"], lang)
-    known = {"epochs": f"{row['epochs']:g}", "finish": finish, "cost": total(row, lang), "per_epoch": per_epoch}
+    known = {"epochs": epochs(row["epochs"], lang), "finish": finish, "cost": total(row, lang), "per_epoch": per_epoch}
     reasons = [say(lang, SENTENCES, "rent", option=option(row, lang), **known), *_one_card(rows, chosen, limits, lang)]
     reasons += _against_deadline(row, limits, lang) + _against_budget(row, limits, lang)
     if row["idle_cards"] > 0:

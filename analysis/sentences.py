@@ -4,8 +4,8 @@ from __future__ import annotations
 
 SENTENCES: dict[str, tuple[str, str]] = {
     "rent": (
-        "Rent {option}: {epochs} epochs end after {finish} and cost {cost} ({per_epoch} for an epoch by itself).",
-        "建议租用 {option}：{epochs} 个 epoch 用时 {finish}，费用 {cost}（单跑一个 epoch {per_epoch}）。",
+        "Rent {option}: {epochs} in {finish} for {cost} (an epoch by itself: {per_epoch}).",
+        "建议租用 {option}：{epochs}用时 {finish}，费用 {cost}（单跑一个 epoch {per_epoch}）。",
     ),
     "one_enough": (
         "One card is enough: {why}.",

@@ -51,6 +51,12 @@ def cards(count: float, lang: str = "en") -> str:
     return "1 card" if count == 1 else f"{count:g} cards"
 
 
+def epochs(count: float, lang: str = "en") -> str:
+    if lang == "zh":
+        return f"{count:g} 个 epoch "
+    return "1 epoch" if count == 1 else f"{count:g} epochs"
+
+
 def option(row: Row, lang: str = "en") -> str:
     """`4 cards (ddp), tier hourly of jiangsu`; what was not measured says so."""
     where = {"en": ", tier {tier} of {quote}", "zh": "，{quote} 的 {tier} 档"}[lang].format(**row)

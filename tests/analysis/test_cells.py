@@ -54,3 +54,8 @@ def test_without_an_interval_both_ends_are_the_value(cells_of: Cells) -> None:
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(ConfigError, match=r"cells: column parallel.mode is missing"):
         costed_cells(pd.DataFrame({"parallel.cards": [1]}))
+
+
+def test_a_study_in_which_nothing_ran_has_blank_throughputs() -> None:
+    cells = pd.DataFrame({"parallel.mode": ["ddp"], "parallel.cards": [1], "status": ["oom"]})
+    assert costed_cells(cells)["tokens_per_s"].isna().all()

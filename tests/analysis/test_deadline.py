@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.deadline import cards_for_deadline
@@ -36,6 +36,7 @@ def test_a_deadline_that_is_no_time_is_refused(bad: float) -> None:
 
 
 @given(st.floats(0.1, 100), st.integers(1, 50), st.floats(1, 1000), st.floats(0.1, 1.0))
+@settings(deadline=None)
 def test_the_count_meets_the_deadline_at_its_efficiency(
     epoch_hours: float, epochs: int, deadline_hours: float, efficiency: float
 ) -> None:
@@ -44,6 +45,7 @@ def test_the_count_meets_the_deadline_at_its_efficiency(
 
 
 @given(st.floats(0.1, 100), st.floats(1, 1000), st.floats(0.1, 1.0), st.floats(1.0, 3.0))
+@settings(deadline=None)
 def test_a_longer_deadline_never_needs_more_cards(hours: float, deadline: float, efficiency: float, by: float) -> None:
     more_time = cards_for_deadline(hours, 1, deadline * by, efficiency)
     assert more_time.cards <= cards_for_deadline(hours, 1, deadline, efficiency).cards

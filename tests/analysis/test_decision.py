@@ -326,3 +326,12 @@ def test_quotes_are_ranked_by_what_this_job_costs_there(quote_of: Quotes, cells_
 def test_the_date_of_the_prices_and_the_length_of_a_month_travel_with_each_cell(hundred_hours: pd.DataFrame) -> None:
     cell = decide(hundred_hours).to_json()["cells"][0]
     assert (cell["price_date"], cell["hours_per_month"]) == ("2026-01-31", 720)
+
+
+def test_a_model_that_never_ran_does_not_stand_in_the_way(article: Quote, cells_of: Cells) -> None:
+    cells = cells_of((1, 1000), (1, float("nan"))).assign(
+        **{"workload.model": ["7b", "70b"], "status": ["imported", "oom"]}
+    )
+    decision = decide(cost_table(cells, [article], HOUR_TOKENS))
+    assert chosen(decision)["model"] == "7b"
+    assert "oom" not in said(decision)

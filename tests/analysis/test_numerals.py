@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.numerals import column_mark, is_unknown, read_numeral, read_range, settle
@@ -89,6 +89,7 @@ def test_zero_is_not_unknown() -> None:
 
 
 @given(st.decimals(min_value=0, max_value=10**8, places=2), st.sampled_from([",.", ".,", " ,", " .", "'."]))
+@settings(deadline=None)
 def test_money_with_cents_reads_back_whatever_the_separators(value: object, separators: str) -> None:
     thousands, mark = separators
     text = f"{value:,.2f}".replace(",", "T").replace(".", mark).replace("T", thousands)

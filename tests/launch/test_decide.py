@@ -122,7 +122,7 @@ def test_two_currencies_with_a_dated_rate_are_ranked(
         ("workload.epoch_tokens=0", "workload.epoch_tokens: 0"),
         ("workload.epochs=0", "workload.epochs: 0"),
         ("costs.idle_share=1", "costs.idle_share: 1 leaves no time"),
-        ("decide.model=70b", "model: '70b' was not measured"),
+        ("decide.model=70b", "decide.model: '70b' is not in the study"),
         ("workload.epoch_tokens=null", "workload.epoch_tokens: is not stated"),
     ],
 )
