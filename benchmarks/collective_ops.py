@@ -79,9 +79,9 @@ def _reduce(b: Buffers) -> None:
 
 def _send_recv(b: Buffers) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    pair = [
-        dist.P2POp(dist.isend, b.send, (rank + 1) % ranks),
+    pair = [  # receive first: Gloo sends when it hears that the peer is ready, which else waits behind our own data
         dist.P2POp(dist.irecv, b.receive, (rank - 1) % ranks),
+        dist.P2POp(dist.isend, b.send, (rank + 1) % ranks),
     ]
     for work in dist.batch_isend_irecv(pair):
         work.wait()

@@ -13,7 +13,6 @@ import torch.distributed as dist
 
 from benchmarks.collective_ops import ALL_GATHER, DTYPES, REDUCE_SCATTER, Buffers, count_wrong, fill
 from benchmarks.collective_timing import Call, Where
-from benchmarks.model import build_on_meta, transformers_config
 from configs.cell import Cell
 from results.bandwidth import DTYPE_BYTES, call_sizes
 
@@ -133,6 +132,8 @@ def _padded(kind: Traffic, elements: int, ranks: int) -> int:
 
 def _parameters(cell: Cell) -> Iterable[tuple[str, int]]:
     """(path, elements) of every parameter, in the model's own order; a tied one once."""
+    from benchmarks.model import build_on_meta, transformers_config  # transformers takes seconds, most cells need none
+
     config = transformers_config(cell.model)
     model = build_on_meta(config, range(config.num_hidden_layers), torch.float32, cell.recipe.attention)
     return [(path, parameter.numel()) for path, parameter in model.named_parameters()]
