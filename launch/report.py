@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from analysis.report import Report, make_report
+from analysis.report import Report, Terms, make_report
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
+from launch.decide import card_names
 from launch.load import Study, load_study
 from launch.render_csv import json_rows, write_csv
 from launch.render_latex import latex_document, latex_table
@@ -57,18 +58,9 @@ def report_command(configs: list[Config], console: Console) -> int:
 
 def report_on(study: Study, config: Config) -> Report:
     """The report of `study` under the prices, workload and language of `config`."""
-    machine = {config.machine.name: config.machine.card_names} if config.machine.card_names else {}
-    return make_report(
-        study.name,
-        study.cells,
-        study.collectives,
-        load_sheets(config.price_sheets),
-        config.workload,
-        config.costs,
-        left_out=study.left_out,
-        card_names=machine,
-        lang=config.lang,
-    )
+    terms = Terms(config.workload, config.costs, config.decide, card_names(), config.machine.cards_per_node)
+    quotes = load_sheets(config.price_sheets)
+    return make_report(study.name, study.cells, study.collectives, quotes, terms, study.left_out, config.lang)
 
 
 def report_folder(study: Study, config: Config) -> Path | None:
