@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from analysis.bands import band_table
 from analysis.choice import Constraints
 from analysis.cost import cost_table
+from analysis.currency import parse_rates
 from analysis.decision import Decision, decide
+from analysis.options import merge_repeats, with_predictions
 from analysis.prices import Quote
 from analysis.repeats import compare_modes, repeat_table
 from analysis.scaling import scaling_table
@@ -23,8 +25,8 @@ from analysis.tables_decision import decision_view
 from analysis.tables_scaling import scaling_view
 from analysis.tables_study import environment_view, failures_view, not_measured, notices
 from analysis.text import Say, sayer
-from configs.errors import ConfigError
-from configs.schema import Costs, Workload
+from configs.errors import ConfigError, choose
+from configs.schema import Costs, Decide, Workload
 
 BILLION = 1e9
 MOST_SIZES = 60  # of collectives that a terminal shows one by one
@@ -52,21 +54,31 @@ class Report:
     details: tuple[Table, ...]
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What costs and decisions are computed under. card_names: machine -> what drivers call its card."""
+
+    workload: Workload = field(default_factory=Workload)
+    costs: Costs = field(default_factory=Costs)
+    options: Decide = field(default_factory=Decide)
+    card_names: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    cards_per_node: int = 8  # of the machine that predictions are for
+
+
 def make_report(
     name: str,
     cells: pd.DataFrame,
     collectives: pd.DataFrame,
     quotes: Sequence[Quote],
-    workload: Workload,
-    costs: Costs | None = None,
+    terms: Terms | None = None,
     left_out: Sequence[str] = (),
-    card_names: Mapping[str, Iterable[str]] | None = None,
     lang: str = "en",
 ) -> Report:
     """Compute every frame and table of a study's report. Raises ConfigError for what `cost_table` and `decide` refuse.
 
     cells, collectives: frames as results.store reads them; may be empty. left_out: what the reader could not use.
     """
+    terms = terms or Terms()
     say = sayer(lang)
     cells = in_order(cells)
     said = [*notices(cells, name, say), *(say("notice.damaged", what=what) for what in left_out)]
@@ -82,8 +94,10 @@ def make_report(
             training = training.assign(**{RATE: float("nan")})
         frames["scaling"] = scaling_table(training)
     if is_measured(training).any():
-        frames["cost"], tokens, per_epoch = epoch_costs(training, quotes, workload, costs, card_names)
-        decisions = decide_all(frames["cost"], quotes, workload, lang)
+        merged = merge_repeats(training)
+        tokens, per_epoch = epoch_sizes(merged, terms.workload)
+        frames["cost"] = costs_of(merged, quotes, tokens, terms)
+        decisions = decide_all(merged, quotes, tokens, terms, lang)
         titles = [_decision_title(decision, decisions, say) for decision in decisions]
         tables += [
             decision_view(decision, f"decision{number or ''}", title, say)
@@ -115,16 +129,32 @@ def make_report(
     )
 
 
-def decide_all(costs: pd.DataFrame, quotes: Sequence[Quote], workload: Workload, lang: str) -> list[Decision]:
-    """The cheapest choice within the workload's deadline and budget, for each model and each currency apart.
+def decide_all(
+    cells: pd.DataFrame, quotes: Sequence[Quote], tokens: Mapping[str, float], terms: Terms, lang: str
+) -> list[Decision]:
+    """The choice that the `decide` command would make, for each model and each currency apart.
 
-    Two models are no alternatives to each other, and two currencies cannot be ranked without a rate. A budget without
-    a currency is taken in each. Rows that were not measured take part where they have a throughput, marked as such.
+    Two models are no alternatives to each other, and two currencies cannot be ranked without a rate: a budget without
+    a currency is taken in each. cells: repeats merged. tokens: model -> target tokens of one epoch.
     """
+    options, workload = terms.options, terms.workload
+    limits = Constraints(
+        deadline_hours=workload.deadline_hours,
+        budget=workload.budget,
+        max_memory_share=options.max_memory_share,
+        card_counts=tuple(options.card_counts) or None,
+    )
+    names = texts(cells, "workload.model")
     decisions = []
-    for _, rows in costs.groupby(["model", "currency"], sort=False):
-        limits = Constraints(deadline_hours=workload.deadline_hours, budget=workload.budget)
-        decisions.append(decide(rows.reset_index(drop=True), limits, quotes=quotes, lang=lang))
+    for model in tokens if options.model is None else [choose("decide.model", options.model, tokens)]:
+        rows = cells[(names == model).to_numpy()]
+        if options.predict:
+            counts = options.card_counts
+            deadline, epochs = workload.deadline_hours, workload.epochs
+            rows = with_predictions(rows, tokens[model], epochs, deadline, counts, terms.cards_per_node)
+        priced = costs_of(rows, quotes, {model: tokens[model]}, terms)
+        for _, group in priced.groupby("currency", sort=False):
+            decisions.append(decide(group.reset_index(drop=True), limits, options.objective, quotes, lang))
     return decisions
 
 
@@ -145,14 +175,8 @@ def in_order(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.iloc[keys.sort_values(list(keys.columns), kind="stable").index].reset_index(drop=True)
 
 
-def epoch_costs(
-    cells: pd.DataFrame,
-    quotes: Sequence[Quote],
-    workload: Workload,
-    costs: Costs | None = None,
-    card_names: Mapping[str, Iterable[str]] | None = None,
-) -> tuple[pd.DataFrame, dict[str, float], bool]:
-    """(`cost_table` of all cells, model -> tokens it is for, whether these are an epoch).
+def epoch_sizes(cells: pd.DataFrame, workload: Workload) -> tuple[dict[str, float], bool]:
+    """(model -> target tokens that costs are for, whether these are an epoch).
 
     An epoch is workload.epoch_tokens; where that is None, each model's measured data set; where the records state
     none, costs are for a billion tokens. Raises ConfigError where one model was measured on several data sets.
@@ -168,9 +192,26 @@ def epoch_costs(
                 raise ConfigError("workload.epoch_tokens", what, "give the tokens of one epoch")
             tokens[name] = float(stated[0]) if stated else None
     per_epoch = all(size is not None for size in tokens.values())
-    known = {name: float(size) if per_epoch and size is not None else BILLION for name, size in tokens.items()}
+    return {
+        name: float(size) if per_epoch and size is not None else BILLION for name, size in tokens.items()
+    }, per_epoch
+
+
+def costs_of(cells: pd.DataFrame, quotes: Sequence[Quote], tokens: Mapping[str, float], terms: Terms) -> pd.DataFrame:
+    """`cost_table` of all cells, each model's for its own epoch."""
+    model = texts(cells, "workload.model")
+    rates = parse_rates(terms.options.rates)
     parts = [
-        cost_table(cells[(model == name).to_numpy()], quotes, size, workload.epochs, costs, card_names=card_names)
-        for name, size in known.items()
+        cost_table(
+            cells[(model == name).to_numpy()],
+            quotes,
+            size,
+            terms.workload.epochs,
+            terms.costs,
+            rates,
+            terms.options.currency,
+            terms.card_names,
+        )
+        for name, size in tokens.items()
     ]
-    return pd.concat(parts, ignore_index=True), known, per_epoch
+    return pd.concat(parts, ignore_index=True)

@@ -6,6 +6,7 @@ What a value is (a count, a range of money, a median with its interval) is data;
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
@@ -153,6 +154,15 @@ def plain(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """For each of `names` a name that any file system takes and that says the same, numbered where two would agree."""
+    made: list[str] = []
+    for name in names:
+        slug = re.sub(r"[^\w.-]+", "_", name).strip("._") or "unnamed"
+        made.append(slug if slug not in made else f"{slug}-{len(made) + 1}")
+    return made
 
 
 def ends(values: Iterable[Value]) -> list[float]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.prices import Quote, Tier
-from analysis.tables import Column, Footnotes, Group, Row, Span, Table, Tone, number, plain, split_remarks
+from analysis.tables import Column, Footnotes, Group, Row, Span, Table, Tone, file_names, number, plain, split_remarks
 from analysis.text import Say, remark
 
 PURE_DIFFERS = 0.05  # the second table is shown where rounding up to billing units adds more than this to some cell
@@ -25,13 +26,13 @@ def cost_views(
     """
     priced = costs[costs["tokens_per_s"].notna()]
     tables = []
-    for quote in quotes:
+    for quote, name in zip(quotes, file_names([quote.name for quote in quotes]), strict=True):
         rows = priced[priced["quote"] == quote.name]
         if rows.empty:
             continue
-        tables.append(_view(rows, quote, epoch_tokens, "", per_epoch, say, lang))
-        if _rounding_matters(rows):
-            tables.append(_view(rows, quote, epoch_tokens, "pure_", per_epoch, say, lang))
+        for kind in ("", "pure_") if _rounding_matters(rows) else ("",):
+            table = _view(rows, quote, epoch_tokens, kind, per_epoch, say, lang)
+            tables.append(replace(table, name=f"{kind}cost_{name}"))
     return tables
 
 
@@ -85,7 +86,7 @@ def _view(
         notes += footnotes.lines
     title = {("", True): "title", ("pure_", True): "pure_title", ("", False): "billion_title"}
     return Table(
-        name=f"{kind}cost_{quote.name}",
+        name=f"{kind}cost",
         title=say(f"cost.{title.get((kind, per_epoch), 'pure_billion_title')}", quote=_quote_title(quote)),
         columns=columns,
         groups=tuple(Group(heading, tuple(members)) for heading, members in groups.items()),

@@ -247,6 +247,7 @@ REPORT: dict[str, tuple[str, str]] = {
     "status.predicted": ("predicted", "预测"),
     "status.imported": ("imported", "导入"),
     # rendering
+    "latex.table": ("Table", "表"),
     "left_out": ("Left out at this width: {columns}.", "因宽度不足未显示：{columns}。"),
     "and": (" and ", "和"),
 }

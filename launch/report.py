@@ -9,19 +9,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from analysis.report import Report, make_report
+from analysis.report import Report, Terms, make_report
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
+from launch.decide import card_names
 from launch.load import Study, load_study
 from launch.render_csv import json_rows, write_csv
+from launch.render_latex import latex_document, latex_table
 from launch.render_markdown import escape, markdown
 from launch.render_text import print_hanging, print_table
 from launch.sheets import load_sheets
-from results.store import write_json_atomically
+from results.store import write_json_atomically, write_parquet
 
 FORMATS = ("text", "json")
+WRITTEN = ".written"  # in a report's folder: the files that the last report put there
 
 
 def report_command(configs: list[Config], console: Console) -> int:
@@ -45,27 +48,19 @@ def report_command(configs: list[Config], console: Console) -> int:
             print(json.dumps(report_json(report), ensure_ascii=False, allow_nan=False, indent=1))
         else:
             print_report(report, Console(file=sys.stdout, highlight=False), config.lang)
-        for path in written:
-            console.print(Text(f"written: {path}"), soft_wrap=True)
-        if folder is None:
+        if folder is not None:
+            names = sorted({path.relative_to(folder).parts[0] for path in written})
+            console.print(Text(f"written into {folder}: {', '.join(names)}"), soft_wrap=True)
+        else:
             console.print(Text("nothing written: report_dir=FOLDER writes CSV and Markdown there"))
     return 0
 
 
 def report_on(study: Study, config: Config) -> Report:
     """The report of `study` under the prices, workload and language of `config`."""
-    machine = {config.machine.name: config.machine.card_names} if config.machine.card_names else {}
-    return make_report(
-        study.name,
-        study.cells,
-        study.collectives,
-        load_sheets(config.price_sheets),
-        config.workload,
-        config.costs,
-        left_out=study.left_out,
-        card_names=machine,
-        lang=config.lang,
-    )
+    terms = Terms(config.workload, config.costs, config.decide, card_names(), config.machine.cards_per_node)
+    quotes = load_sheets(config.price_sheets)
+    return make_report(study.name, study.cells, study.collectives, quotes, terms, study.left_out, config.lang)
 
 
 def report_folder(study: Study, config: Config) -> Path | None:
@@ -94,23 +89,41 @@ def report_json(report: Report) -> dict[str, object]:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write CSV, Markdown and JSON into `folder`; returns the files. Raises ConfigError where that cannot be."""
+    """Write every format into `folder`; returns the files. Raises ConfigError where that cannot be.
+
+    A file of the report before that this one has no content for is removed: it would contradict the rest.
+    """
+    say = sayer(report.lang)
+    tables = [*report.tables, *report.details]
+    document = latex_document(report.title, [report.summary, *report.notices], tables, say("latex.table"))
+    texts = {"report.md": report_markdown(report), "report.tex": document}
+    texts |= {f"latex/{table.name}.tex": latex_table(table) for table in tables}
+    frames = {name: frame for name, frame in report.frames.items() if len(frame)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = []
-        for name, frame in report.frames.items():
-            path = folder / f"{name}.csv"
-            if len(frame):
-                write_csv(frame, path)
-                written.append(path)
-            else:
-                path.unlink(missing_ok=True)  # of an earlier report, which this one replaces
-        path = folder / "report.md"
-        path.write_text(report_markdown(report), encoding="utf-8")
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        for name, frame in frames.items():
+            write_csv(frame, folder / f"{name}.csv")
+            write_parquet(frame, folder / f"{name}.parquet")
         write_json_atomically(folder / "report.json", report_json(report))
+        written = [*texts, *(f"{name}.{kind}" for name in frames for kind in ("csv", "parquet")), "report.json"]
+        _remove_stale(folder, written)
     except OSError as error:
         raise ConfigError("report_dir", f"{folder} cannot be written: {error.strerror}", "a writable folder") from None
-    return [*written, path, folder / "report.json"]
+    return [folder / name for name in written]
+
+
+def _remove_stale(folder: Path, written: list[str]) -> None:
+    """Remove what the report before wrote and this one did not; nobody else's files, whatever the folder is."""
+    listing = folder / WRITTEN
+    before = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    for name in set(before) - set(written):
+        path = (folder / name).resolve()
+        if path.is_relative_to(folder.resolve()):  # the listing may have come with somebody else's study
+            path.unlink(missing_ok=True)
+    listing.write_text("\n".join(written) + "\n", encoding="utf-8")
 
 
 def report_markdown(report: Report) -> str:

@@ -181,13 +181,18 @@ def write_tables(study: Path, frame: pd.DataFrame) -> list[Path]:
     flat = frame[[c for c in frame.columns if not frame[c].map(lambda v: isinstance(v, (list, dict))).any()]]
     csv, parquet = study / "study.csv", study / "study.parquet"
     flat.to_csv(csv, index=False)
+    write_parquet(frame, parquet)
+    return [csv, parquet]
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write `frame` as Parquet; a column of both text and numbers, which has no Parquet type, as JSON texts."""
     plain = frame.copy()
-    for column in plain.columns:  # a column of both text and numbers has no Parquet type
+    for column in plain.columns:
         kinds = {type(v) for v in plain[column] if v is not None and not (isinstance(v, float) and v != v)}
         if len(kinds) > 1 and not kinds <= {int, float}:
             plain[column] = plain[column].map(lambda v: v if v is None else json.dumps(v))
-    plain.to_parquet(parquet, index=False)
-    return [csv, parquet]
+    plain.to_parquet(path, index=False)
 
 
 def _numbers(path: Path, column: str, cells: pd.Series[str]) -> pd.Series[float]:

@@ -8,11 +8,10 @@ import pandas as pd
 from analysis.prices import Quote
 from analysis.report import Report, make_report
 from analysis.tables import Span
-from configs.schema import Workload
 
 
 def _report(cells: pd.DataFrame, *quotes: Quote, **options: Any) -> Report:
-    return make_report("demo", cells, options.pop("collectives", pd.DataFrame()), quotes, Workload(), **options)
+    return make_report("demo", cells, options.pop("collectives", pd.DataFrame()), quotes, **options)
 
 
 def _said(report: Report) -> str:

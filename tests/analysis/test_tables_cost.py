@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.prices import Quote
-from analysis.report import epoch_costs
+from analysis.report import Terms, costs_of, epoch_sizes
 from analysis.tables import Span, Table
 from analysis.tables_cost import cost_views
 from analysis.text import sayer
@@ -20,7 +20,8 @@ EPOCH = Workload(epoch_tokens=36e6)
 
 
 def _views(cells: pd.DataFrame, *quotes: Quote, workload: Workload = EPOCH) -> list[Table]:
-    costs, tokens, per_epoch = epoch_costs(cells, quotes, workload)
+    tokens, per_epoch = epoch_sizes(cells, workload)
+    costs = costs_of(cells, quotes, tokens, Terms(workload))
     return cost_views(costs, quotes, tokens, per_epoch, sayer("en"), "en")
 
 
@@ -122,7 +123,7 @@ def test_without_the_size_of_an_epoch_costs_are_for_a_billion_tokens_and_say_so(
 def test_one_model_on_two_data_sets_needs_the_epoch_to_be_given(cells_of: Callable[..., pd.DataFrame]) -> None:
     cells = cells_of((1, 1000.0), (2, 1900.0), **{"workload.data_set_tokens": [1e6, 2e6]})
     with pytest.raises(ConfigError, match="workload.epoch_tokens: model .* data sets of 1,000,000 and 2,000,000"):
-        epoch_costs(cells, (), Workload())
+        epoch_sizes(cells, Workload())
 
 
 def test_a_tier_with_too_few_cards_has_no_price_there(

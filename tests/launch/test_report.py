@@ -103,7 +103,7 @@ def test_the_tables_fit_the_terminal(cardscale: Run, study: Path, width: str) ->
 def test_json_stands_alone_on_standard_output(cardscale: Run, study: Path) -> None:
     done = cardscale("report", "study=s", "format=json")
     assert set(json.loads(done.stdout)) >= {"scaling", "cost", "collectives", "failures"}
-    assert "written: " in done.stderr
+    assert "written into results/runs/s/report: " in done.stderr
 
 
 def test_a_study_moved_elsewhere_reports_the_same_numbers(cardscale: Run, study: Path, tmp_path: Path) -> None:
@@ -163,3 +163,31 @@ def test_a_wrong_choice_is_one_line_and_exit_code_2(cardscale: Run, study: Path,
     done = cardscale("report", "study=s", word)
     assert done.returncode == 2
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_files_of_an_earlier_report_go_and_other_files_stay(cardscale: Run, study: Path) -> None:
+    folder = study / "report"
+    cardscale("report", "study=s")
+    (folder / "notes.csv").write_text("mine", encoding="utf-8")
+    (study / "cells" / "m-ddp-4" / "record.json").unlink()
+    cardscale("report", "study=s")
+    assert not (folder / "failures.csv").exists()
+    assert (folder / "notes.csv").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_listing_from_elsewhere_removes_nothing_outside_the_report(
+    cardscale: Run, study: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "precious.txt"
+    outside.write_text("mine", encoding="utf-8")
+    (study / "report").mkdir()
+    (study / "report" / ".written").write_text("../../../../precious.txt\n", encoding="utf-8")
+    assert cardscale("report", "study=s").returncode == 0
+    assert outside.exists()
+
+
+def test_parquet_holds_the_same_rows_as_csv(cardscale: Run, study: Path) -> None:
+    cardscale("report", "study=s")
+    for name in ("scaling", "cost", "failures"):
+        csv, parquet = (study / "report" / f"{name}.{kind}" for kind in ("csv", "parquet"))
+        assert len(pd.read_parquet(parquet)) == len(pd.read_csv(csv)) > 0
