@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -12,20 +14,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import nvml
+
 PACKAGES = ("cardscale", "torch", "transformers", "numpy", "pandas", "hydra-core", "deepspeed", "peft", "bitsandbytes")
-_KEPT = re.compile(r"^(NCCL|CUDA|GLOO|OMP|MKL|TORCH|PYTORCH|DS|SLURM_JOB)_[A-Z0-9_]+$")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|KEY|CREDENTIAL", re.IGNORECASE)
+_KEPT = re.compile(
+    r"^((NCCL|CUDA|GLOO|OMP|KMP|MKL|TORCH|PYTORCH|DS|SLURM_JOB|UCX)_[A-Z0-9_]+|NVIDIA_VISIBLE_DEVICES|HF_HUB_OFFLINE)$"
+)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL|ACCOUNT|USER|_UID$|_GID$", re.IGNORECASE)
+_HOMES = re.compile(r"/(?:home|Users)/[^/:,;\s]+|/root(?=[/:,;\s]|$)")
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_SYSTEM = Path("/")
 
 
-def environment(variables: Mapping[str, str], cluster_env: Mapping[str, str]) -> dict[str, Any]:
-    """The record's environment section. `cluster_env` are the variables that the cell gives its ranks."""
+def environment(variables: Mapping[str, str], cluster_env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The record's environment section. `cluster_env` are the variables that the cell gives its ranks.
+
+    Cheap and without side effects: packages are asked for their versions, not imported.
+    """
     return {
         "packages": versions(PACKAGES),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node().split(".")[0],
+        "cpu": {"model": processor_name(), "cores": cores()},
+        **driver(),
+        "cuda": torch_cuda(),
+        "nccl": nccl_version(),
         "git": git_commit(Path(__file__).resolve().parent.parent),
-        "variables": public_variables({**variables, **cluster_env}),
+        "variables": public_variables({**variables, **(cluster_env or {})}),
     }
 
 
@@ -34,7 +50,7 @@ def processor() -> dict[str, Any]:
     return {
         "name": processor_name(),
         "count": 1,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "utilisation_pct": None,
         "power_w": None,
         "energy_j_per_token": None,
@@ -54,6 +70,71 @@ def processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def cores(system: Path = _SYSTEM) -> float:
+    """Processor cores that this process may use: its affinity, or its container's quota where that is less.
+
+    A container of two cores on a large host sees all of the host's; only the quota tells. system: where the file tree
+    of the kernel is.
+    """
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cpu_quota(system)
+    return allowed if quota is None else min(allowed, quota)
+
+
+def _cpu_quota(system: Path) -> float | None:
+    """The container's limit in cores, by control groups of version 2 or 1; None where there is none."""
+    groups = system / "sys/fs/cgroup"
+    try:
+        limit, period = (groups / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            limit = (groups / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (groups / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return int(limit) / int(period) if limit.isdigit() and int(period) else None
+
+
+@functools.cache
+def driver() -> dict[str, str | None]:
+    """The NVIDIA driver's version and the newest CUDA it can run, asked once; None without a driver."""
+    try:
+        with nvml.session() as bindings:
+            return {"driver": nvml.driver_version(bindings).value, "driver_cuda": nvml.driver_cuda(bindings).value}
+    except nvml.NvmlUnavailable:
+        return {"driver": None, "driver_cuda": None}
+
+
+@functools.cache
+def torch_cuda() -> str | None:
+    """The CUDA that the installed torch was built for, read from its version file; None for a CPU build or no torch."""
+    return torch_build().get("cuda")
+
+
+@functools.cache
+def torch_build() -> dict[str, str]:
+    """What torch's own version file says it was built for: `cuda` or `hip`, without importing torch."""
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        return {}
+    try:
+        text = (Path(found.origin).parent / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    return {m[1]: m[2] for m in re.finditer(r"^(cuda|hip)\b[^=\n]*= *['\"]([^'\"]+)['\"]", text, re.MULTILINE)}
+
+
+def nccl_version() -> str | None:
+    """The NCCL that torch uses: its own word where it is loaded, else the wheel it depends on, else None."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch_cuda() is not None:
+        version = getattr(getattr(torch.cuda, "nccl", None), "version", None)
+        if version is not None:
+            return ".".join(map(str, version()))
+    wheels = versions(tuple(f"nvidia-nccl-cu{major}" for major in (11, 12, 13)))
+    return next(iter(wheels.values()), None)
+
+
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Versions of those `packages` that are installed; none of them is imported."""
     found = {}
@@ -66,13 +147,20 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def public_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that steer communication and threads; nothing that looks like a secret, home folders cut out."""
-    home = str(Path.home())
+    """The variables that steer cards, communication and threads; no secrets, no people, no home folders."""
     return {
-        name: value.replace(home, "~") if home not in ("", "/") else value
+        name: without_identity(value)
         for name, value in sorted(variables.items())
         if _KEPT.match(name) and not _SECRET.search(name)
     }
+
+
+def without_identity(text: str) -> str:
+    """`text` with home folders as ~ and logins of addresses cut out."""
+    home = str(Path.home())
+    if home not in ("", "/"):
+        text = text.replace(home, "~")
+    return _LOGIN.sub("", _HOMES.sub("~", text))
 
 
 def git_commit(folder: Path) -> str | None:

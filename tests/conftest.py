@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,3 +67,39 @@ def cardscale(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]
         )
 
     return call
+
+
+@pytest.fixture(scope="session")
+def nvml_stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a libnvidia-ml.so.1 compiled from nvml_stub.c: the real bindings talk to cards of our making."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no C compiler to build a stub NVML with")
+    folder = tmp_path_factory.mktemp("nvml")
+    source = Path(__file__).parent / "nvml_stub.c"
+    name = "libnvidia-ml.so.1"
+    flags = ["-shared", "-fPIC", "-Wall", "-Werror", f"-Wl,-soname,{name}"]
+    subprocess.run([compiler, *flags, str(source), "-o", str(folder / name)], check=True)
+    return folder
+
+
+@pytest.fixture
+def fake_cards(nvml_stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """fake_cards({"uuid": ..., ...}, system={"driver": ...}) makes this machine's cards; call again to change them.
+
+    A field that is left out is "not supported"; "!15" answers with NVML's error 15. {"kind": "slice"} is a MIG slice.
+    """
+    ctypes.CDLL(str(nvml_stub / "libnvidia-ml.so.1"))  # loaded under its own name, so the bindings' load finds it
+    machine = tmp_path / "machine.tsv"
+    monkeypatch.setenv("FAKE_NVML", str(machine))  # read by the library through getenv; without it it has no driver
+
+    def make(*cards: dict[str, object], system: dict[str, object] | None = None) -> None:
+        lines = [{"kind": "system", "driver": "550.54.15", "cuda": 12040, **(system or {})}]
+        lines += [{"kind": "card", **card} for card in cards]
+        texts = ["\t".join([str(line.pop("kind")), *(f"{k}={v}" for k, v in line.items())]) for line in lines]
+        draft = machine.with_suffix(".new")
+        draft.write_text("\n".join(texts) + "\n")
+        draft.replace(machine)  # a sampler may be reading
+
+    make()
+    return make

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.environment import environment, git_commit, processor, public_variables
+import pytest
+
+from benchmarks.environment import cores, driver, environment, git_commit, processor, public_variables
 
 
 def test_versions_are_those_installed() -> None:
@@ -45,3 +49,45 @@ def test_describing_the_environment_does_not_import_torch() -> None:
     code = "import sys, benchmarks.environment as e; e.environment({}, {}); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_other_peoples_home_folders_and_logins_are_cut_out() -> None:
+    variables = {"NCCL_TOPO_FILE": "/home/alice/topo.xml", "NCCL_NET_PLUGIN": "http://bob:pw@host/x"}
+    assert public_variables(variables) == {"NCCL_TOPO_FILE": "~/topo.xml", "NCCL_NET_PLUGIN": "http://host/x"}
+
+
+def test_who_submitted_the_job_is_not_recorded() -> None:
+    variables = {"SLURM_JOB_ID": "7", "SLURM_JOB_USER": "alice", "SLURM_JOB_ACCOUNT": "lab", "SLURM_JOB_UID": "1000"}
+    assert public_variables(variables) == {"SLURM_JOB_ID": "7"}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "50000 100000"}, 0.5),
+        ({"cpu/cpu.cfs_quota_us": "150000", "cpu/cpu.cfs_period_us": "100000"}, 1.5),
+    ],
+)
+def test_a_containers_quota_is_how_many_cores_there_are(
+    tmp_path: Path, files: dict[str, str], expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert cores(tmp_path) == expected
+
+
+def test_without_a_quota_the_affinity_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 5}, raising=False)
+    assert cores(tmp_path) == 2
+
+
+def test_the_driver_is_recorded(fake_cards: Callable[..., None]) -> None:
+    fake_cards(system={"driver": "535.161.08", "cuda": 12020})
+    driver.cache_clear()
+    try:
+        assert driver() == {"driver": "535.161.08", "driver_cuda": "12.2"}
+    finally:
+        driver.cache_clear()
