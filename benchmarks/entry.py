@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.outcome import first_cause, make_record, now, rank_errors, status_of
 from benchmarks.ranks import run_rank
 from benchmarks.registry import BENCHMARKS, load
+from benchmarks.sampler import DeviceSampler
 from configs.cell import resolve
 from configs.compose import compose_config
 from configs.errors import ConfigError
@@ -32,7 +33,9 @@ def main(benchmark: str = "finetune") -> None:
     ranks_folder = cell_folder(study, cell.cell_id) / "ranks"
     started_at, started = now(), time.monotonic()
     try:
-        measurement = run_rank(cell, ranks_folder, load(BENCHMARKS[benchmark]))
+        with DeviceSampler(cell.machine.device, cell.cards // cell.cluster.nodes, os.environ) as sampler:
+            sampler.observe([{"rank": int(os.environ["RANK"]), "pid": os.getpid(), "phase": "start"}])
+            measurement = run_rank(cell, ranks_folder, load(BENCHMARKS[benchmark]))
     except BaseException:
         error = first_cause(rank_errors(ranks_folder))
         assert error is not None  # this rank has just written its own
@@ -41,6 +44,6 @@ def main(benchmark: str = "finetune") -> None:
         raise
     if measurement is not None:
         wall_s = time.monotonic() - started
-        record = make_record(config.study_name, cell, "ok", started_at, wall_s, measurement)
+        record = make_record(config.study_name, cell, "ok", started_at, wall_s, measurement, device=sampler.summary())
         path = write_record(study, record)
         print(f"{cell.label}: {record.throughput.get('tokens_per_s', float('nan')):,.0f} tokens/s -> {path}")

@@ -11,12 +11,13 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.outcome import first_cause, hint, is_effect, rank_errors, read_measurement, status_of
 from benchmarks.registry import path_of
+from benchmarks.sampler import DeviceSampler
 from configs.cell import Cell, to_dict
 from configs.compose import CONFIG_DIR
 from launch.heartbeats import Beats, read_beats
@@ -41,6 +42,7 @@ class Ending:
     measurement: dict[str, Any] | None
     status: str
     error: Error | None
+    device: dict[str, Any] | None = None  # what the sampler saw of this node's cards meanwhile
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,33 @@ def run_ranks(
     Never raises for what happens in a rank, nor when `interrupts` or `stop` end it: the status is `interrupted` then,
     unless the measurement was there already. Raises OSError where the folder cannot be written.
     """
-    from launch.elastic import run_agent
-
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     reserve(folder)
     node = node or Node()
+    variables = {**os.environ, **cell.cluster.env, **node.environment}
+    with DeviceSampler(cell.machine.device, cell.cards // cell.cluster.nodes, variables) as sampler:
+
+        def told(beats: Beats) -> None:
+            sampler.observe(beats)
+            on_beats(beats)
+
+        ending = _run(cell, folder, told, interrupts, deadline, node, stop)
+    return replace(ending, device=sampler.summary())
+
+
+def _run(
+    cell: Cell,
+    folder: Path,
+    on_beats: Callable[[Beats], None],
+    interrupts: Interrupts | None,
+    deadline: float | None,
+    node: Node,
+    stop: threading.Event | None,
+) -> Ending:
+    from launch.elastic import run_agent
+
     interrupts = interrupts or Interrupts()
     kills = MemoryKills()
     trouble: Exception | None = None

@@ -159,6 +159,7 @@ class Visits:
                 run.wall_s,
                 measurement=run.ending.measurement,
                 error=run.ending.error,
+                device=run.ending.device,
                 circumstances=run.environment,
                 spending={"idle_card_hours": idle},
             )
