@@ -94,8 +94,9 @@ def _build_stage(
     if recipe.checkpointing == "full":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     module: nn.Module = model if stages == 1 else pipeline.Stage(model, first, last)
-    # a wrapper of whole copies cannot hold parameters that tensor parallelism has sharded: one shard a copy can
-    sharded = mode.shard == "full" or (layout.dp > 1 and layout.tp > 1)
+    # DDP can neither hold parameters that tensor parallelism has sharded nor rebuild its buckets between the
+    # micro-batches of a pipeline; one shard a copy can do both
+    sharded = mode.shard == "full" or (layout.dp > 1 and layout.tp * layout.pp > 1)
     if sharded:
         copies = mesh["replicate"].size()
         over = mesh["shard"] if copies == 1 else mesh["replicate", "shard"]

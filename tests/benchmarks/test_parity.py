@@ -24,7 +24,8 @@ def plain_losses() -> list[float]:
     cell = make_cell("seq_len=16")
     config = transformers_config(cell.model)
     model = build_on_meta(config, range(config.num_hidden_layers), torch.float32, "sdpa")
-    materialise(model, seeded_source(model, WEIGHT_SEED, config.initializer_range), torch.device("cpu"))
+    source = seeded_source(model, WEIGHT_SEED, config.initializer_range)
+    materialise(model, config, source, torch.device("cpu"))
     optimizer = torch.optim.AdamW(model.parameters(), lr=cell.recipe.learning_rate, weight_decay=0.0)
     packed = data.load(cell.data, cell.seq_len)
     losses = []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 RunCell = Callable[..., object]
-SMALL = ("model.config.num_hidden_layers=4", "model.config.hidden_size=32", "global_batch=8", "micro_batch=1")
+SMALL = ("model.config.num_hidden_layers=4", "model.config.hidden_size=32", "global_batch=8", "micro_batch=2")
 STEPS = 5
 TOLERANCE = 1e-5
 _alone: dict[tuple[str, ...], list[float]] = {}
