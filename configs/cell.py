@@ -13,8 +13,10 @@ from typing import Any, TypeVar, get_type_hints
 from configs.errors import ConfigError, choose
 from configs.layout import SCHEDULES, Layout, ModelShape, check_layout, model_shape, named, resolve_layout
 from configs.schema import Benchmark, Cluster, Config, Data, Machine, Measure, Mode, Model, Recipe
+from configs.weights import weight_files
 
 BENCHMARKS = ("finetune", "collectives")
+INITS = ("random", "pretrained")
 METHODS = ("full",)
 OPTIMIZERS = ("adamw", "sgd")
 PRECISIONS = ("fp32", "bf16", "bf16_pure")
@@ -181,6 +183,8 @@ def check_measure(measure: Measure) -> None:
 def load_model(model: Model) -> Model:
     """`model` with its config read from `path` when one is given. Raises ConfigError if it holds none."""
     if model.path is None:
+        if choose("model.init", model.init, INITS) == "pretrained":
+            raise ConfigError("model.init", "'pretrained' needs the weights", "model.path=FOLDER that holds them")
         if "model_type" not in model.config:
             raise ConfigError(f"model {model.name}", "has no config.model_type", "a transformers model type")
         return model
@@ -192,6 +196,8 @@ def load_model(model: Model) -> Model:
         raise ConfigError("model.path", f"{folder} has no config.json", "a folder in Hugging Face format") from None
     except (OSError, ValueError) as error:
         raise ConfigError("model.path", f"{file} cannot be read: {error}") from None
+    if choose("model.init", model.init, INITS) == "pretrained":
+        weight_files(folder)
     name = model.name if model.name != "tiny" else folder.name
     return Model(name=name, path=str(folder), init=model.init, config=config)
 

@@ -56,7 +56,7 @@ def _serve(rank: int, world: int, folder: str, work: Connection) -> None:
 
 
 class RanksPool:
-    """`run(cell)` on as many warm ranks as the cell has cards. A rank that fails ends its set; the next has a new one."""
+    """`run(cell)` on as many warm ranks as the cell has cards. A rank that fails ends its set; the next is new."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
