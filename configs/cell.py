@@ -14,7 +14,7 @@ from configs.errors import ConfigError, choose
 from configs.layout import SCHEDULES, Layout, ModelShape, check_layout, model_shape, named, resolve_layout
 from configs.schema import Benchmark, Cluster, Config, Data, Machine, Measure, Mode, Model, Recipe
 
-BENCHMARKS = ("finetune", "collectives")
+BENCHMARKS = ("finetune", "collectives", "storage")
 METHODS = ("full",)
 OPTIMIZERS = ("adamw", "sgd")
 PRECISIONS = ("fp32", "bf16", "bf16_pure")
