@@ -136,6 +136,7 @@ def make_record(
         memory=found.get("memory", {}),
         device=device or (processor() if cell.machine.device == "cpu" else {}),
         collectives=found.get("collectives", []),
+        storage=found.get("storage", []),
         loss=found.get("loss", {}),
         environment=environment(os.environ, cell.cluster.env) | (circumstances or {}),
         spending=spending or {},

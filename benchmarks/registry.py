@@ -13,6 +13,7 @@ from typing import Any
 BENCHMARKS = {
     "finetune": "benchmarks.finetune:finetune",
     "collectives": "benchmarks.collectives:collectives",
+    "storage": "benchmarks.storage:storage",
 }
 
 

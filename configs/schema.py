@@ -103,11 +103,36 @@ class Collectives:
 
 
 @dataclass(frozen=True)
+class Storage:
+    """What `benchmark=storage` writes and reads, and where. Everything it writes is removed again."""
+
+    path: Optional[str] = None  # a folder on the storage to be tested; None: the working folder
+    tests: list[str] = field(
+        default_factory=lambda: [
+            "write_fsync",
+            "read_sequential",
+            "read_random",
+            "safetensors_load",
+            "checkpoint_save",
+            "checkpoint_load",
+            "data_loader",
+        ]
+    )
+    size_mib: float = 256.0  # what one rank writes and reads in one test; all ranks work at once
+    block_kib: int = 1024
+    random_block_kib: int = 4
+    max_seconds: float = 10.0  # of one test that can stop early: reads, writes, the data loader
+    workers: int = 0  # data-loader processes of one rank; 0 loads in the rank itself
+    fio: str = "auto"  # auto: where it is installed | off
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """What a cell measures."""
 
     name: str = "finetune"
     collectives: Collectives = field(default_factory=Collectives)
+    storage: Storage = field(default_factory=Storage)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,9 @@ def outcome(record: Record) -> str:
     if measured := [row for row in record.collectives if row.get("busbw_gbps") is not None]:
         best = max(measured, key=lambda row: float(row["busbw_gbps"]))
         return f"{best['op']} busbw up to {best['busbw_gbps']:.2f} GB/s"
+    if record.storage:
+        rates = [f"{row['test']} {row['gbps']:.2f}" for row in record.storage if row.get("gbps") is not None]
+        return f"{', '.join(rates)} GB/s" if rates else "nothing could be measured"
     if rate := record.throughput.get("tokens_per_s"):
         return f"{rate:,.0f} tokens/s"
     return ""

@@ -9,6 +9,7 @@ from rich.console import Console
 from configs.cell import Cell, resolve
 from configs.errors import ConfigError, choose
 from configs.schema import Config
+from configs.storage import check_storage
 from launch.agent import warm_up
 from launch.budget import check_budget, find_tariff
 from launch.cards import visible_cards
@@ -38,6 +39,8 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
             cell = resolve(config)
             if cell.benchmark.name == "collectives":
                 check_collectives(cell.benchmark.collectives, cell.cards)
+            if cell.benchmark.name == "storage":
+                check_storage(cell.benchmark.storage, cell.cards // cell.cluster.nodes)
             cells.setdefault(cell.cell_id, cell)
         except ConfigError as error:
             wrong.append(error)

@@ -39,7 +39,7 @@ MEASUREMENT_COLUMNS = {
 }
 REQUIRED = ("mode", "cards", "tokens_per_s")
 _TEXT = ("mode", "model", "gpu", "interconnect", "status")
-_NOT_IN_FRAME = ("config", "collectives")
+_NOT_IN_FRAME = ("config", "collectives", "storage")
 
 
 def write_json_atomically(path: Path, data: Any) -> None:
@@ -120,6 +120,15 @@ def read_study(study: Path) -> pd.DataFrame:
 
 def collectives_frame(study: Path) -> pd.DataFrame:
     """One row a collective call size of a study, with the cell's id, cards, nodes and device beside it."""
+    return _rows_frame(study, "collectives")
+
+
+def storage_frame(study: Path) -> pd.DataFrame:
+    """One row a storage test of a study, with the cell's id, cards, nodes and device beside it."""
+    return _rows_frame(study, "storage")
+
+
+def _rows_frame(study: Path, section: str) -> pd.DataFrame:
     rows = [
         {
             "cell_id": record.cell_id,
@@ -130,7 +139,7 @@ def collectives_frame(study: Path) -> pd.DataFrame:
         }
         for record in records(study)
         if record.status in MEASURED
-        for row in record.collectives
+        for row in getattr(record, section)
     ]
     return pd.DataFrame(rows)
 
