@@ -108,8 +108,20 @@ def _model_and_memory(name: str) -> tuple[str | None, str | None]:
 def machine_matches(
     devices: NDArray[np.object_], machines: list[str], card_names: Mapping[str, Iterable[str]]
 ) -> NDArray[np.float64]:
-    """1, 0 or NaN (unknown) for each device x machine, shape (devices, machines)."""
+    """1, 0 or NaN (unknown) for each device x machine, shape (devices, machines).
+
+    A device that one machine of `card_names` calls its own by its whole name is no other of them: "NVIDIA H200 NVL" is
+    not the h200, and "NVIDIA A100 80GB PCIe" not the a100_80g.
+    """
+    owners = {name.lower(): machine for machine, names in card_names.items() for name in names}
+
+    def verdict(device: str, machine: str) -> bool | None:
+        owner = owners.get(device.lower())
+        if owner is not None and machine in card_names:
+            return owner == machine
+        return same_card(device, machine, card_names.get(machine, ()))
+
     distinct, inverse = np.unique(devices.astype(str), return_inverse=True)
-    verdicts = [[same_card(str(d), m, card_names.get(m, ())) for m in machines] for d in distinct]
+    verdicts = [[verdict(str(device), machine) for machine in machines] for device in distinct]
     table = np.array(verdicts, dtype=float).reshape(len(distinct), len(machines))  # None becomes NaN
     return table[inverse]

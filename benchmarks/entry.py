@@ -33,7 +33,8 @@ def main(benchmark: str = "finetune") -> None:
     ranks_folder = cell_folder(study, cell.cell_id) / "ranks"
     started_at, started = now(), time.monotonic()
     try:
-        with DeviceSampler(cell.machine.device, cell.cards // cell.cluster.nodes, os.environ) as sampler:
+        nodes = cell.cluster.nodes
+        with DeviceSampler(cell.machine.device, cell.cards // nodes, os.environ, nodes) as sampler:
             sampler.observe([{"rank": int(os.environ["RANK"]), "pid": os.getpid(), "phase": "start"}])
             measurement = run_rank(cell, ranks_folder, load(BENCHMARKS[benchmark]))
     except BaseException:

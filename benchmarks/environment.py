@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nvml
+from benchmarks.topology import from_nvml, to_dict
+from benchmarks.visibility import MASK, ORDER, visible
 
 PACKAGES = ("cardscale", "torch", "transformers", "numpy", "pandas", "hydra-core", "deepspeed", "peft", "bitsandbytes")
 _KEPT = re.compile(
@@ -31,17 +33,18 @@ def environment(variables: Mapping[str, str], cluster_env: Mapping[str, str] | N
 
     Cheap and without side effects: packages are asked for their versions, not imported.
     """
+    every = {**variables, **(cluster_env or {})}
     return {
         "packages": versions(PACKAGES),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node().split(".")[0],
         "cpu": {"model": processor_name(), "cores": cores()},
-        **driver(),
+        **driver(every.get(MASK), every.get(ORDER)),
         "cuda": torch_cuda(),
         "nccl": nccl_version(),
         "git": git_commit(Path(__file__).resolve().parent.parent),
-        "variables": public_variables({**variables, **(cluster_env or {})}),
+        "variables": public_variables(every),
     }
 
 
@@ -96,13 +99,22 @@ def _cpu_quota(system: Path) -> float | None:
 
 
 @functools.cache
-def driver() -> dict[str, str | None]:
-    """The NVIDIA driver's version and the newest CUDA it can run, asked once; None without a driver."""
+def driver(mask: str | None = None, order: str | None = None) -> dict[str, Any]:
+    """The NVIDIA driver, the newest CUDA it can run, and how the visible cards are linked; None without a driver.
+
+    Asked once for each mask: a machine does not change under a sweep, and a driver may take seconds to wake up.
+    """
+    variables = {name: value for name, value in ((MASK, mask), (ORDER, order)) if value is not None}
     try:
         with nvml.session() as bindings:
-            return {"driver": nvml.driver_version(bindings).value, "driver_cuda": nvml.driver_cuda(bindings).value}
+            topology, _ = from_nvml(bindings, visible(nvml.cards(bindings), variables).cards)
+            return {
+                "driver": nvml.driver_version(bindings).value,
+                "driver_cuda": nvml.driver_cuda(bindings).value,
+                "topology": to_dict(topology) if topology.cards else None,
+            }
     except nvml.NvmlUnavailable:
-        return {"driver": None, "driver_cuda": None}
+        return {"driver": None, "driver_cuda": None, "topology": None}
 
 
 @functools.cache

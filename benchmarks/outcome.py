@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.environment import environment, processor
 from benchmarks.files import MEASUREMENT_FILE
+from benchmarks.samples import with_energy_per_token
 from configs.cell import Cell, to_dict
 from results.record import Error, Record
 
@@ -134,7 +135,10 @@ def make_record(
         parallel=_parallel(cell),
         throughput=found.get("throughput", {}),
         memory=found.get("memory", {}),
-        device=device or (processor() if cell.machine.device == "cpu" else {}),
+        device=with_energy_per_token(
+            device or (processor() if cell.machine.device == "cpu" else {}),
+            found.get("throughput", {}).get("tokens_per_s"),
+        ),
         collectives=found.get("collectives", []),
         storage=found.get("storage", []),
         loss=found.get("loss", {}),

@@ -18,6 +18,7 @@ import psutil
 from benchmarks import nvml
 from benchmarks.environment import processor
 from benchmarks.samples import Account, Sample, Watched, device_section
+from benchmarks.topology import from_nvml, verdict
 from benchmarks.visibility import Card, Visible, visible
 
 INTERVAL_S = 0.5
@@ -28,12 +29,14 @@ class DeviceSampler:
     """A context manager around one cell on this node; `summary()` is the record's `device` section afterwards.
 
     device: the machine's, "cpu" or "cuda". cards: ranks on this node. variables: the environment that the ranks get;
-    its mask says which cards are theirs.
+    its mask says which cards are theirs. nodes: of the cell; across several, the links between them are what counts.
     """
 
-    def __init__(self, device: str, cards: int, variables: Mapping[str, str], interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, device: str, cards: int, variables: Mapping[str, str], nodes: int = 1, interval_s: float = INTERVAL_S
+    ) -> None:
         self._device, self._interval_s = device, interval_s
-        self._cards, self._variables = cards, dict(variables)
+        self._cards, self._variables, self._nodes = cards, dict(variables), nodes
         self._phase = ""
         self._pids: dict[int, int] = {}  # rank -> process
         self._rss_gib: dict[int, float] = {}  # rank -> peak
@@ -93,7 +96,7 @@ class DeviceSampler:
     def _watch_cards(self) -> None:
         try:
             with nvml.session() as bindings:
-                watch = CardWatch(bindings, self._cards, self._variables)
+                watch = CardWatch(bindings, self._cards, self._variables, self._nodes)
                 self._account = watch.account
                 self._repeat(watch.look)
         except nvml.NvmlUnavailable as missing:
@@ -105,7 +108,7 @@ class DeviceSampler:
 class CardWatch:
     """The job's cards and the idle ones of its mask, looked at again and again; `account` grows with each look."""
 
-    def __init__(self, bindings: Any, cards: int, variables: Mapping[str, str]) -> None:
+    def __init__(self, bindings: Any, cards: int, variables: Mapping[str, str], nodes: int = 1) -> None:
         self._nvml = bindings
         self._why: dict[str, str] = {}
         seen = visible(nvml.cards(bindings), variables)
@@ -116,7 +119,8 @@ class CardWatch:
             self._why[""] = f"{cards} ranks and {len(job)} visible cards"
         self._seen = [_Seen(bindings, card, self._why) for card in (*job, *idle)]
         watched = [Watched(each.card, each.samples, each.shared, each.reserved) for each in self._seen]
-        self.account = Account(watched[: len(job)], watched[len(job) :], self._why)
+        links = verdict(from_nvml(bindings, job)[0], nodes) if job else None
+        self.account = Account(watched[: len(job)], watched[len(job) :], self._why, links)
 
     def look(self, phase: str) -> None:
         for each in self._seen:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.nvml import THROTTLING
+from benchmarks.topology import CROSS_NODE
 from benchmarks.visibility import Card
 
 MEASURING = "measure"  # the heartbeat's phase in which the steps are timed
@@ -141,9 +142,13 @@ def throttle_shares(samples: Sequence[Sample]) -> dict[str, float] | None:
 
 
 def with_energy_per_token(device: Mapping[str, Any], tokens_per_s: float | None) -> dict[str, Any]:
-    """`device` with energy_j_per_token: power of all the job's cards while steps were timed, over tokens/s."""
+    """`device` with energy_j_per_token: power of all the job's cards while steps were timed, over tokens/s.
+
+    Blank across several nodes: a sampler sees the cards of its own node and the rate is that of all.
+    """
     power = device.get("power_w")
     known = power is not None and bool(tokens_per_s) and device.get("window") == "steps"
+    known = known and device.get("interconnect") != CROSS_NODE
     return {**device, "energy_j_per_token": power / tokens_per_s if known else None}
 
 

@@ -113,8 +113,9 @@ def run_ranks(
     folder.mkdir(parents=True)
     reserve(folder)
     node = node or Node()
-    variables = {**os.environ, **cell.cluster.env, **node.environment}
-    with DeviceSampler(cell.machine.device, cell.cards // cell.cluster.nodes, variables) as sampler:
+    variables = {**os.environ, **node.environment, **cell.cluster.env}
+    nodes = cell.cluster.nodes
+    with DeviceSampler(cell.machine.device, cell.cards // nodes, variables, nodes) as sampler:
 
         def told(beats: Beats) -> None:
             sampler.observe(beats)

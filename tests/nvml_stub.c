@@ -167,3 +167,86 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle d, handle *out) {
 }
 int nvmlDeviceGetGpuInstanceId(handle d, unsigned *out) { return uint_of(d, "gi", out); }
 int nvmlDeviceGetComputeInstanceId(handle d, unsigned *out) { return uint_of(d, "ci", out); }
+
+/* links=GPU-1,GPU-1,switch,hidden,down: what each NVLink leads to; errors2=0,5: the links' counts of error counter 2. */
+static int listed(handle d, const char *key, unsigned index, char *out, size_t size) {
+    char text[1024];
+    int code = text_of(d, key, text, sizeof text);
+    if (code != NVML_SUCCESS) return code;
+    for (char *item = strtok(text, ","); item; item = strtok(NULL, ",")) {
+        if (index--) continue;
+        if (strlen(item) >= size) return INSUFFICIENT_SIZE;
+        strcpy(out, item);
+        return NVML_SUCCESS;
+    }
+    return INVALID_ARGUMENT;
+}
+int nvmlDeviceGetNvLinkState(handle d, unsigned link, unsigned *up) {
+    char target[96];
+    int code = listed(d, "links", link, target, sizeof target);
+    if (code == NVML_SUCCESS) *up = strcmp(target, "down") != 0;
+    return code;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(handle d, unsigned link, struct pci *out) {
+    char target[96];
+    int code = listed(d, "links", link, target, sizeof target);
+    if (code != NVML_SUCCESS) return code;
+    if (!strcmp(target, "hidden")) return NOT_SUPPORTED;
+    memset(out, 0, sizeof *out);
+    if (!strcmp(target, "switch")) strcpy(out->busId, "00000000:C1:00.0");
+    else return text_of(find("card", 0, "uuid", target), "bus", out->busId, sizeof out->busId);
+    return NVML_SUCCESS;
+}
+int nvmlDeviceGetNvLinkErrorCounter(handle d, unsigned link, unsigned counter, u64 *out) {
+    char key[16], text[32];
+    snprintf(key, sizeof key, "errors%u", counter);
+    int code = listed(d, key, link, text, sizeof text);
+    if (code == NVML_SUCCESS) *out = strtoull(text, NULL, 0);
+    return code;
+}
+
+/* field52=7: the value of field id 52 */
+struct field { unsigned id, scope; long long timestamp, latency; unsigned type; int code; u64 value; };
+int nvmlDeviceGetFieldValues(handle d, int count, struct field *fields) {
+    for (int i = 0; i < count; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "field%u", fields[i].id);
+        fields[i].code = number_of(d, key, &fields[i].value);
+    }
+    return NVML_SUCCESS;
+}
+
+/* near-GPU-1=30: the common ancestor with card GPU-1 */
+int nvmlDeviceGetTopologyCommonAncestor(handle d, handle other, unsigned *level) {
+    char key[128] = "near-";
+    int code = text_of(other, "uuid", key + 5, sizeof key - 5);
+    return code == NVML_SUCCESS ? uint_of(d, key, level) : code;
+}
+
+int nvmlDeviceGetCudaComputeCapability(handle d, int *major, int *minor) {
+    u64 value = 0;
+    int code = number_of(d, "capability", &value); /* 75 is 7.5 */
+    *major = (int)(value / 10);
+    *minor = (int)(value % 10);
+    return code;
+}
+int nvmlDeviceGetPersistenceMode(handle d, unsigned *out) { return uint_of(d, "persistence", out); }
+int nvmlDeviceGetEccMode(handle d, unsigned *now, unsigned *later) {
+    int code = uint_of(d, "ecc", now);
+    *later = *now;
+    return code;
+}
+int nvmlDeviceGetTotalEccErrors(handle d, unsigned kind, unsigned counter, u64 *out) {
+    return kind == 1 && counter == 0 ? number_of(d, "ecc_uncorrected", out) : NOT_SUPPORTED;
+}
+int nvmlDeviceGetEnforcedPowerLimit(handle d, unsigned *out) { return uint_of(d, "power_limit", out); }
+int nvmlDeviceGetPowerManagementDefaultLimit(handle d, unsigned *out) { return uint_of(d, "power_default", out); }
+int nvmlDeviceGetTemperature(handle d, unsigned sensor, unsigned *out) { (void)sensor; return uint_of(d, "celsius", out); }
+int nvmlDeviceGetComputeMode(handle d, unsigned *out) { return uint_of(d, "compute_mode", out); }
+int nvmlDeviceGetCurrPcieLinkWidth(handle d, unsigned *out) { return uint_of(d, "pcie_width", out); }
+int nvmlDeviceGetMaxPcieLinkWidth(handle d, unsigned *out) { return uint_of(d, "pcie_max_width", out); }
+int nvmlDeviceGetRemappedRows(handle d, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    *corrected = *uncorrected = 0;
+    int code = uint_of(d, "remap_pending", pending);
+    return code == NVML_SUCCESS ? uint_of(d, "remap_failed", failed) : code;
+}

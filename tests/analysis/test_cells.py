@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cells import costed_cells, same_card
+from analysis.cells import costed_cells, machine_matches, same_card
 from configs.errors import ConfigError
 
 Cells = Callable[..., pd.DataFrame]
@@ -59,3 +60,9 @@ def test_a_missing_column_is_named() -> None:
 def test_a_study_in_which_nothing_ran_has_blank_throughputs() -> None:
     cells = pd.DataFrame({"parallel.mode": ["ddp"], "parallel.cards": [1], "status": ["oom"]})
     assert costed_cells(cells)["tokens_per_s"].isna().all()
+
+
+def test_a_variant_with_a_machine_of_its_own_is_not_its_sibling() -> None:
+    names = {"h200": ["NVIDIA H200"], "h200_nvl": ["NVIDIA H200 NVL"]}
+    devices = np.array(["NVIDIA H200 NVL", "NVIDIA H200"], dtype=object)
+    assert machine_matches(devices, ["h200", "h200_nvl"], names).tolist() == [[0, 1], [1, 0]]

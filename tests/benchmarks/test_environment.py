@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,10 +84,22 @@ def test_without_a_quota_the_affinity_counts(tmp_path: Path, monkeypatch: pytest
     assert cores(tmp_path) == 2
 
 
+@pytest.fixture
+def _asked_anew() -> Iterator[None]:
+    driver.cache_clear()
+    yield
+    driver.cache_clear()
+
+
+@pytest.mark.usefixtures("_asked_anew")
 def test_the_driver_is_recorded(fake_cards: Callable[..., None]) -> None:
     fake_cards(system={"driver": "535.161.08", "cuda": 12020})
-    driver.cache_clear()
-    try:
-        assert driver() == {"driver": "535.161.08", "driver_cuda": "12.2"}
-    finally:
-        driver.cache_clear()
+    assert driver() == {"driver": "535.161.08", "driver_cuda": "12.2", "topology": None}
+
+
+@pytest.mark.usefixtures("_asked_anew")
+def test_the_links_of_the_visible_cards_are_recorded(fake_cards: Callable[..., None]) -> None:
+    fake_cards(*({"uuid": f"GPU-{i}", "bus": f"00000000:0{i}:00.0", "links": "switch"} for i in range(4)))
+    topology = environment({"CUDA_VISIBLE_DEVICES": "1,3"})["topology"]
+    assert topology["verdict"] == "NVLink full mesh"
+    assert topology["cards"] == ["GPU1", "GPU3"]

@@ -104,6 +104,14 @@ def test_the_ranks_own_processes_do_not_share_the_card(fake_cards: FakeCards) ->
     assert sampler.summary()["shared"] is False
 
 
+def test_the_links_of_the_jobs_own_cards_are_told(fake_cards: FakeCards) -> None:
+    far = {f"near-GPU-{i}": 50 for i in range(1, 4)}
+    bus = {i: f"00000000:0{i}:00.0" for i in range(1, 4)}
+    fake_cards(h100(1, bus=bus[1], links="GPU-2"), h100(2, bus=bus[2], links="GPU-1"), h100(3, bus=bus[3], **far))
+    assert sampled(2)["interconnect"] == "NVLink full mesh"
+    assert sampled(2, "0,2")["interconnect"] == "PCIe only"
+
+
 def test_a_mask_that_names_nothing_leaves_blanks_and_says_why(fake_cards: FakeCards) -> None:
     fake_cards(h100(1))
     section = sampled(1, "9")

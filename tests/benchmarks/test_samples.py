@@ -133,6 +133,11 @@ def test_energy_of_a_token_is_blank_where_no_step_was_watched() -> None:
     assert with_energy_per_token(section, 50.0)["energy_j_per_token"] is None
 
 
+def test_energy_of_a_token_is_blank_where_only_one_of_several_nodes_was_watched() -> None:
+    section = device_section(Account([Watched(card(0), at_100_watts())], interconnect="cross-node"))
+    assert with_energy_per_token(section, 50.0)["energy_j_per_token"] is None
+
+
 @pytest.mark.parametrize("rate", [None, 0.0])
 def test_energy_of_a_token_is_blank_without_a_rate(rate: float | None) -> None:
     section = device_section(Account([Watched(card(0), at_100_watts())]))
