@@ -7,6 +7,7 @@ import ctypes
 import faulthandler
 import json
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import socket
@@ -171,12 +172,20 @@ def write_error(folder: Path, rank: int, error: BaseException) -> None:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this rank when the process that forked it dies: no rank outlives its launcher."""
+    """Ask the kernel to kill this rank when the fork server dies, as that does with its launcher: no rank is left.
+
+    The fork server lives as long as anybody holds the writing end of a pipe from the launcher, and hands that end to
+    every process that it forks: a rank that kept it would keep its own parent alive.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    server = multiprocessing.forkserver._forkserver
+    if (lifeline := getattr(server, "_forkserver_alive_fd", None)) is not None:
+        os.close(lifeline)
+        server._forkserver_alive_fd = None
     launcher = multiprocessing.parent_process()
-    if launcher is not None and not launcher.is_alive():  # it died before the line above
+    if launcher is not None and not launcher.is_alive():  # it died before all this
         os._exit(1)
 
 

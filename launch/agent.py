@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from launch.elastic import Death, Rendezvous
 
 LOG_TAIL_BYTES = 4000
+PRELOAD = ["benchmarks.warm"]
 HOME = Path(__file__).resolve().parent.parent
 
 
@@ -66,7 +67,7 @@ def warm_up() -> None:
     it starts in a folder that holds only YAML. (A folder that is gone by the time torch loads is no choice: MKL ends
     the process then.)
     """
-    multiprocessing.set_forkserver_preload(["benchmarks.warm"])
+    multiprocessing.set_forkserver_preload(PRELOAD)
     here = Path.cwd()
     os.chdir(Path(CONFIG_DIR) / "prices")
     try:
@@ -184,7 +185,7 @@ def _alone(cell: Cell) -> Rendezvous:
     """A cell of one node: port 0, so that sweeps on one machine do not meet; and the host's name need not resolve."""
     from launch.elastic import Rendezvous
 
-    return Rendezvous(uuid.uuid4().hex, 1, "localhost:0", "127.0.0.1", None, cell.measure.start_timeout_s)
+    return Rendezvous(uuid.uuid4().hex, 1, "127.0.0.1:0", "127.0.0.1", None, cell.measure.start_timeout_s)
 
 
 def _explained(deaths: list[Death], folder: Path) -> bool:
@@ -228,14 +229,15 @@ def _silent(death: Death, folder: Path, kills: MemoryKills) -> dict[str, Any]:
 
 
 def log_tail(folder: Path, rank: int, size: int = LOG_TAIL_BYTES) -> str:
-    """The end of a rank's standard error, whatever bytes it holds."""
+    """The end of a rank's standard error, whatever bytes it holds, without the list of modules that crashes print."""
     try:
         with (folder / f"rank{rank}.err.log").open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(file.tell() - size, 0))
-            return file.read().decode("utf-8", "replace")
+            file.seek(max(file.tell() - 4 * size, 0))
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("Extension modules:"))[-size:]
 
 
 def _all_tails(folder: Path) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import torch.distributed.elastic.rendezvous.registry as rendezvous
 from torch.distributed.elastic.agent.server.api import WorkerSpec
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.events import Event
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.api import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousParameters
@@ -123,11 +124,19 @@ class CellAgent(LocalElasticAgent):  # type: ignore[misc]
                 time.sleep(MONITOR_INTERVAL_S)
             self.deaths = self._dead()
             end(self.processes)
-        return super()._monitor_workers(worker_group)
+            return super()._monitor_workers(worker_group)
+        result = super()._monitor_workers(worker_group)
+        if result.is_failed():  # one has died since our look, and the agent has ended the others with SIGTERM
+            self.deaths = [d for d in self._dead() if d.code != -signal.SIGTERM or d.rank in result.failures]
+        return result
 
     def _shutdown(self, *args: Any, **kwargs: Any) -> None:
         end(self.processes)
         super()._shutdown(*args, **kwargs)
+
+    def _construct_event(self, state: str, source: Any, *args: Any, **kwargs: Any) -> Event:
+        """Events go nowhere here, and the stock ones look the host's full name up, each: seconds without a server."""
+        return Event(f"torchelastic.worker.status.{state}", source)
 
     def _dead(self) -> list[Death]:
         first = self._worker_group.workers[0].global_rank if self._worker_group.workers else 0
