@@ -163,7 +163,7 @@ def _run(
             end_survivors(folder)
     release(folder)
     measurement = read_measurement(folder)
-    if measurement is not None:  # whatever came after it
+    if measurement is not None and (watch.verdict is None or watch.verdict.measured):  # whatever came after it
         return Ending(measurement, "ok", None)
     if watch.verdict is not None:
         return Ending(None, watch.verdict.status, watch.verdict.error)

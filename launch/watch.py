@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.files import MEASUREMENT_FILE
 from configs.cell import Cell
 from configs.schema import Measure
 from launch.heartbeats import Beats, read_beats
@@ -29,10 +30,15 @@ OTHER_LIMIT = "step_timeout_s"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why the watch ended the cell, and the status that its record gets."""
+    """Why the watch ended the cell, and the status that its record gets.
+
+    measured: the measurement was there before. One that appears after is that of a rank that was woken to tell where
+    it stood, and its last step holds the hang.
+    """
 
     status: str
     error: Error
+    measured: bool = False
 
 
 class Watch:
@@ -69,9 +75,10 @@ class Watch:
         while not self._stop.wait(POLL_S):
             beats = read_beats(self._folder)
             self._on_beats(beats)
+            measured = (self._folder / MEASUREMENT_FILE).exists()
             verdict = self._judge(beats)
             if verdict is not None:
-                self.verdict = verdict
+                self.verdict = replace(verdict, measured=measured)
                 for beat in beats:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(beat["pid"], signal.SIGKILL)
