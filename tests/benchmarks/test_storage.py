@@ -10,8 +10,11 @@ import pytest
 
 from benchmarks import fio
 from benchmarks.block_io import Transfer, file_system
+from benchmarks.registry import BENCHMARKS
 from benchmarks.storage import row
+from configs.cell import Cell
 from configs.storage import TESTS
+from launch.agent import run_ranks
 
 MIB = 2**20
 CALLS = [
@@ -25,11 +28,12 @@ CACHES = {"direct", "evicted", "cached", "fsync"}
 
 
 @pytest.fixture
-def measured(run_cell: Callable[..., Any], tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+def measured(ranks_pool: Any, cell_of: Callable[..., Cell], tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     def run(*overrides: str, path: Path = tmp_path) -> list[dict[str, Any]]:
-        ending = run_cell(*CALLS, f"benchmark.storage.path={path}", *overrides)
-        assert ending.status == "ok", ending.error
-        return list(ending.measurement["storage"])
+        cell = cell_of(*CALLS, f"benchmark.storage.path={path}", *overrides)
+        ended = ranks_pool.run(cell, BENCHMARKS["storage"])
+        assert ended.error is None
+        return list(ended.measurement["storage"])
 
     return run
 
@@ -94,13 +98,18 @@ def test_tokens_of_all_ranks_add_up() -> None:
     assert row("data_loader", [part, part])["tokens_per_s"] == 1000
 
 
-def test_a_failing_rank_is_the_rows_failure_and_holds_nobody_up(measured: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_failing_rank_is_the_rows_failure_and_holds_nobody_up(
+    _warm: None, cell_of: Callable[..., Cell], tmp_path: Path
+) -> None:
     """A fio that only fails stands first on the path."""
     broken = tmp_path / "bin" / "fio"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho 'fio: engine not loadable' >&2\nexit 1\n")
     broken.chmod(0o755)
     tests = "benchmark.storage.tests=[read_sequential,data_loader]"
-    rows = measured(tests, f"+cluster.env.PATH={broken.parent}")
-    assert rows[0]["failed"] == "rank 0: OSError: fio ended with 1: fio: engine not loadable"
-    assert rows[1]["tokens_per_s"] > 0
+    cell = cell_of(*CALLS, f"benchmark.storage.path={tmp_path}", tests, f"+cluster.env.PATH={broken.parent}")
+    ending = run_ranks(cell, tmp_path / "ranks", lambda beats: None)
+    assert ending.measurement is not None, ending.error
+    read, loaded = ending.measurement["storage"]
+    assert read["failed"] == "rank 0: OSError: fio ended with 1: fio: engine not loadable"
+    assert loaded["tokens_per_s"] > 0
