@@ -77,8 +77,6 @@ def model_error(model: Model) -> str:
         load_model(model)
     except ConfigError as error:
         return error.what
-    if model.init == "pretrained" and not list(Path(model.path).expanduser().glob("*.safetensors")):
-        return f"{model.path} has no *.safetensors"
     return ""
 
 
