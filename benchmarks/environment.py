@@ -85,16 +85,27 @@ def cores(system: Path = _SYSTEM) -> float:
 
 
 def _cpu_quota(system: Path) -> float | None:
-    """The container's limit in cores, by control groups of version 2 or 1; None where there is none."""
-    groups = system / "sys/fs/cgroup"
+    """The tightest limit in cores over this process's control group and those around it; None where there is none.
+
+    A container sees its own group as the root of the mount. Version 2 of control groups, then version 1.
+    """
+    mount = system / "sys/fs/cgroup"
+    limits = [_quota(mount / "cpu/cpu.cfs_quota_us", mount / "cpu/cpu.cfs_period_us")]
     try:
-        limit, period = (groups / "cpu.max").read_text().split()
+        own = (system / "proc/self/cgroup").read_text()
+    except OSError:
+        own = ""
+    match = re.search(r"^0::/(.*)$", own, re.MULTILINE)
+    group = mount / match[1] if match else mount
+    limits += [_quota(folder / "cpu.max") for folder in (group, *group.parents) if folder.is_relative_to(mount)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _quota(*files: Path) -> float | None:
+    try:
+        limit, period = " ".join(file.read_text().strip() for file in files).split()
     except (OSError, ValueError):
-        try:
-            limit = (groups / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (groups / "cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
+        return None
     return int(limit) / int(period) if limit.isdigit() and int(period) else None
 
 

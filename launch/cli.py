@@ -9,6 +9,7 @@ COMMANDS = {
     "predict": "throughput at counts that were not measured: cardscale predict study=demo cards=16,32,64",
     "report": "a study, or a measurement CSV, as tables: cardscale report study=demo",
     "decide": "how many cards, in which mode, at which tier: cardscale decide study=demo workload.deadline_hours=24",
+    "doctor": "what this machine is and what would go wrong on it: cardscale doctor machine=h100_80g cards=8",
     "import": "measurements from elsewhere into a study: cardscale import nccl-tests FILE [study=NAME]",
 }
 

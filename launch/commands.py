@@ -21,9 +21,10 @@ FUNCTIONS = {
     "report": "launch.report:report_command",
     "predict": "launch.predict:predict_command",
     "decide": "launch.decide:decide_command",
+    "doctor": "launch.doctor:doctor_command",
 }
 FLAGS = ("-m", "--multirun", "--help", "-h", "--cfg", "--show")
-SWEEPING = ("plan", "predict")  # a grid costs nothing there, so it needs no flag
+SWEEPING = ("plan", "predict", "doctor")  # a grid costs nothing there, so it needs no flag
 
 
 def run_named(name: str, words: list[str]) -> int:

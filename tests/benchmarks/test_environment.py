@@ -64,8 +64,16 @@ def test_who_submitted_the_job_is_not_recorded() -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"cpu.max": "50000 100000"}, 0.5),
-        ({"cpu/cpu.cfs_quota_us": "150000", "cpu/cpu.cfs_period_us": "100000"}, 1.5),
+        ({"sys/fs/cgroup/cpu.max": "50000 100000"}, 0.5),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 1.5),
+        (
+            {
+                "proc/self/cgroup": "0::/slurm/job_7",
+                "sys/fs/cgroup/slurm/job_7/cpu.max": "max 100000",
+                "sys/fs/cgroup/slurm/cpu.max": "400000 100000",
+            },
+            4,
+        ),
     ],
 )
 def test_a_containers_quota_is_how_many_cores_there_are(
@@ -73,7 +81,7 @@ def test_a_containers_quota_is_how_many_cores_there_are(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
     for name, text in files.items():
-        path = tmp_path / "sys/fs/cgroup" / name
+        path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert cores(tmp_path) == expected
