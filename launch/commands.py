@@ -21,6 +21,7 @@ FUNCTIONS = {
     "report": "launch.report:report_command",
     "predict": "launch.predict:predict_command",
     "decide": "launch.decide:decide_command",
+    "guide": "launch.guide:guide_command",
     "doctor": "launch.doctor:doctor_command",
 }
 FLAGS = ("-m", "--multirun", "--help", "-h", "--cfg", "--show")

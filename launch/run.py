@@ -17,9 +17,10 @@ from launch.collectives import store_link_model, write_nccl_tests_files
 from launch.interrupts import Interrupts
 from launch.progress import Progress
 from launch.sheets import load_sheets
+from launch.single_card import one_card_record, say_verdict
 from launch.sweep import RETRY, Summary, Terms, must_run, sweep
 from results.bandwidth import check_collectives
-from results.store import find_record, read_study, write_tables
+from results.store import find_record, read_study, records, write_tables
 
 
 def study_folder(config: Config) -> Path:
@@ -73,6 +74,9 @@ def run_command(configs: list[Config], console: Console) -> int:
     except OSError as error:
         console.print(f"warning: {study}: no tables were written: {error.strerror}", markup=False, highlight=False)
     say_summary(summary, study, progress.meter, console)
+    alone = one_card_record(records(study)) if {cell.cards for cell in cells} == {1} else None
+    if alone is not None:
+        say_verdict(alone, console)
     return summary.exit_code
 
 
