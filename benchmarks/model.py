@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
+from benchmarks.lora import INTO, OUT_OF, base_path
 from configs.errors import ConfigError
 from configs.schema import Model
 
@@ -49,8 +50,9 @@ def build_on_meta(config: PretrainedConfig, layers: range, dtype: torch.dtype, a
 def full_name(name: str, first_layer: int, tied: bool = False) -> str:
     """The name in the full model of parameter `name` of a stage whose layers start at `first_layer`.
 
-    A tied head on a stage of its own is the embedding by another name.
+    A tied head on a stage of its own is the embedding by another name; a layer with an adapter keeps its name.
     """
+    name = base_path(name)
     if tied and name == "lm_head.weight":
         return "model.embed_tokens.weight"
     return re.sub(r"(?<=\.layers\.)\d+(?=\.)", lambda number: str(int(number[0]) + first_layer), name, count=1)
@@ -59,21 +61,25 @@ def full_name(name: str, first_layer: int, tied: bool = False) -> str:
 def seeded_source(model: nn.Module, seed: int, std: float) -> Source:
     """Random weights that depend on the parameter's name and the seed alone, so that every layout starts equal.
 
-    Linear and embedding weights are normal(0, std), biases 0, norm weights 1, as transformers initialises them.
+    Linear and embedding weights are normal(0, std), biases 0, norm weights 1, as transformers initialises them;
+    an adapter's way in is uniform within 1 / sqrt(width), its way out 0, as PEFT does.
     """
     kinds = {
-        _any_layer(f"{prefix}.{name}"): type(module)
+        _any_layer(base_path(f"{prefix}.{name}")): type(module)
         for prefix, module in model.named_modules()
         for name, _ in module.named_parameters(recurse=False)
     }
 
     def draw(name: str, shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        if name.endswith("bias"):
+        if name.endswith("bias") or OUT_OF in name:
             return torch.zeros(shape, dtype=dtype, device=device)
         if not issubclass(kinds[_any_layer(name)], (nn.Linear, nn.Embedding)):
             return torch.ones(shape, dtype=dtype, device=device)
         digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
         generator = torch.Generator(device=device).manual_seed(int.from_bytes(digest[:7], "little"))
+        if INTO in name:
+            bound = shape[1] ** -0.5
+            return torch.empty(shape, dtype=torch.float32, device=device).uniform_(-bound, bound, generator=generator)
         return torch.randn(shape, generator=generator, device=device, dtype=torch.float32).mul_(std).to(dtype)
 
     return draw

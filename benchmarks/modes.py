@@ -20,6 +20,7 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.parallel import DistributedDataParallel
 from transformers import PreTrainedModel
 
+from benchmarks.lora import BASE, adapter_plan, base_path
 from benchmarks.model import retie, ties
 from configs.errors import ConfigError
 
@@ -46,19 +47,24 @@ def tensor_parallel(
     counterpart.
     """
     tied = ties(model)
-    plan: dict[str, ParallelStyle] = {}
-    for path, style in tensor_parallel_plan(model).items():
-        plan[path] = _STYLES[style]()
+    names = tensor_parallel_plan(model)
+    plan: dict[str, ParallelStyle] = {path: _STYLES[style]() for path, style in names.items()}
     if sequence_parallel:
-        plan |= _sequence_parallel_plan(model, tensor_parallel_plan(model))
+        plan |= _sequence_parallel_plan(model, names)
+    plan |= adapter_plan(model, names, sequence_parallel)
     head = _path_of(model, model.get_output_embeddings())
+    if f"{head}{BASE}" in plan:
+        raise ConfigError("recipe.lora_targets", "lm_head cannot be split with its adapter", "other targets under tp")
     if head in plan:
         plan[head] = ColwiseParallel(
             input_layouts=Shard(1) if sequence_parallel else Replicate(),
             output_layouts=Shard(-1) if loss_parallel else Replicate(),
             use_local_output=not loss_parallel,
         )
+    frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     parallelize_module(model, mesh, plan)
+    for name in frozen:  # the styles make new parameters
+        model.get_parameter(name).requires_grad_(False)
     if sequence_parallel:
         _shard_the_sequence_between_layers(model, mesh, gather_after=head not in plan)
     retie(tied)
@@ -80,7 +86,7 @@ def tensor_parallel_plan(model: PreTrainedModel) -> dict[str, str]:
         if not isinstance(module, (nn.Linear, nn.Embedding)):
             continue
         for pattern, style in named.items():
-            if fnmatch.fnmatchcase(path, pattern):
+            if fnmatch.fnmatchcase(base_path(path), pattern):
                 if style not in _STYLES:
                     raise ConfigError("mode=tp", f"{pattern}: style {style!r} has no torch counterpart")
                 plan[path] = style
@@ -139,15 +145,20 @@ def _shard_the_sequence_between_layers(model: PreTrainedModel, mesh: DeviceMesh,
 
 
 def fully_sharded(
-    module: nn.Module, mesh: DeviceMesh, layers: nn.ModuleList, reshard_after_forward: bool, autocast: bool
+    module: nn.Module,
+    mesh: DeviceMesh,
+    layers: nn.ModuleList,
+    reshard_after_forward: bool,
+    compute_dtype: torch.dtype | None,
 ) -> None:
     """Shard parameters, gradients and optimizer states of `module`: one unit a decoder layer, the rest in the root.
 
-    A two-dimensional `mesh` is hybrid: copies along its first axis, shards along its second.
+    A two-dimensional `mesh` is hybrid: copies along its first axis, shards along its second. compute_dtype: what
+    gathered parameters are cast to (gradients are then summed in fp32); None leaves them as they are.
     """
     policy = (
-        MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        if autocast
+        MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32)
+        if compute_dtype
         else MixedPrecisionPolicy()
     )
     for layer in layers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ from torch.distributed.pipelining import (
 from transformers import PreTrainedModel
 
 from configs.layout import SCHEDULES
+
+Computing = Callable[[], AbstractContextManager[Any]]
 
 _CLASSES: dict[str, Any] = {
     "1f1b": Schedule1F1B,
@@ -50,19 +53,22 @@ def keep_stage(model: PreTrainedModel, first: bool, last: bool) -> PreTrainedMod
 class Stage(nn.Module):
     """What one stage runs: token ids in on the first, logits out on the last, hidden states in between.
 
-    The decoder is transformers' own forward, entered through `inputs_embeds`.
+    The decoder is transformers' own forward, entered through `inputs_embeds`. `computing` is the context of each
+    forward: an autocast around a whole schedule would reach its backward passes too.
     """
 
-    def __init__(self, model: PreTrainedModel, first: bool, last: bool) -> None:
+    def __init__(self, model: PreTrainedModel, first: bool, last: bool, computing: Computing) -> None:
         super().__init__()
         self.model = model
         self.first, self.last = first, last
+        self.computing = computing
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         inputs = {"input_ids": x} if self.first else {"inputs_embeds": x}
-        if self.last:
-            return self.model(**inputs, use_cache=False).logits
-        return self.model.base_model(**inputs, use_cache=False).last_hidden_state
+        with self.computing():
+            if self.last:
+                return self.model(**inputs, use_cache=False).logits
+            return self.model.base_model(**inputs, use_cache=False).last_hidden_state
 
 
 def end_stages_group(mesh: DeviceMesh) -> dist.ProcessGroup | None:

@@ -17,9 +17,12 @@ from configs.weights import weight_files
 
 BENCHMARKS = ("finetune", "collectives", "storage")
 INITS = ("random", "pretrained")
-METHODS = ("full",)
-OPTIMIZERS = ("adamw", "sgd")
-PRECISIONS = ("fp32", "bf16", "bf16_pure")
+METHODS = ("full", "lora")
+OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "adafactor")
+STATE_DTYPES = ("fp32", "bf16")
+PRECISIONS = ("fp32", "bf16", "bf16_pure", "fp16")
+CHECKPOINTING = ("none", "selective", "full")
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
 T = TypeVar("T")
 
 
@@ -90,7 +93,7 @@ def resolve(config: Config) -> Cell:
         layout = Layout(config.cards, 1, 1)
     else:
         check_layout(config.mode, layout, model.name, model_shape(model.name, model.config))
-        check_recipe(config.recipe)
+        check_recipe(config.recipe, config.mode, layout, config.machine)
     check_measure(config.measure)
     if config.cards % config.cluster.nodes:
         raise ConfigError("cluster.nodes", f"{config.cards} cards do not share out over {config.cluster.nodes} nodes")
@@ -165,10 +168,32 @@ def check_micro_batches(mode: Mode, pp: int, micro_batches: int, share: int) -> 
         )
 
 
-def check_recipe(recipe: Recipe) -> None:
-    choose("recipe.method", recipe.method, METHODS)
-    choose("recipe.optimizer", recipe.optimizer, OPTIMIZERS)
-    choose("recipe.precision", recipe.precision, PRECISIONS)
+def check_recipe(recipe: Recipe, mode: Mode, layout: Layout, machine: Machine) -> None:
+    """Refuse words that name nothing, numbers out of range, and what the machine or the mode cannot do."""
+    for field, legal in (
+        ("method", METHODS),
+        ("optimizer", OPTIMIZERS),
+        ("state_dtype", STATE_DTYPES),
+        ("precision", PRECISIONS),
+        ("checkpointing", CHECKPOINTING),
+        ("attention", ATTENTIONS),
+    ):
+        choose(f"recipe.{field}", getattr(recipe, field), legal)
+    if recipe.learning_rate < 0:
+        raise ConfigError("recipe.learning_rate", f"{recipe.learning_rate} is negative", "0 or more")
+    if recipe.clip_norm is not None and recipe.clip_norm <= 0:
+        raise ConfigError("recipe.clip_norm", f"{recipe.clip_norm} is not a norm", "a positive number, or null")
+    if recipe.method == "lora" and recipe.lora_rank < 1:
+        raise ConfigError("recipe.lora_rank", f"{recipe.lora_rank} is not a rank", "a positive whole number")
+    if machine.device == "cpu":
+        for field, value, instead in (
+            ("optimizer", "adamw8bit", "adamw with state_dtype=bf16"),
+            ("attention", "flash_attention_2", "sdpa or eager"),
+        ):
+            if getattr(recipe, field) == value:
+                raise ConfigError(f"recipe.{field}", f"{value} needs a GPU (machine {machine.name})", instead)
+    if recipe.optimizer == "adafactor" and recipe.state_dtype != "fp32":
+        raise ConfigError("recipe.state_dtype", "adafactor keeps its states in fp32", "fp32")
 
 
 def check_measure(measure: Measure) -> None:

@@ -77,7 +77,8 @@ class Measure:
     rel_ci: float = 0.01  # stop when the 95 % interval of the median step is this narrow, relative to the median
     warmup_steps: int = 2  # the least; warm-up ends when the step time is steady
     max_warmup_steps: int = 10
-    meters: bool = True
+    meters: bool = True  # off: no progress, no profiled steps; what they cost is the difference
+    profile_steps: int = 2  # steps under the profiler after the timed ones, for the communication shares
     start_timeout_s: float = 600.0
     warmup_timeout_s: float = 600.0  # a first step may compile or tune kernels
     step_timeout_s: float = 300.0

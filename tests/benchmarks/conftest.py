@@ -11,7 +11,13 @@ from configs.compose import compose_config
 from tests.benchmarks.ranks_pool import Ended, RanksPool
 
 # One warm-up step and a bound on the steps, so that a cell takes as many as a test asks for.
-SHORT = ("seq_len=16", "measure.warmup_steps=1", "measure.max_warmup_steps=1", "measure.rel_ci=0")
+SHORT = (
+    "seq_len=16",
+    "measure.warmup_steps=1",
+    "measure.max_warmup_steps=1",
+    "measure.rel_ci=0",
+    "measure.profile_steps=0",
+)
 
 
 @pytest.fixture(scope="session")

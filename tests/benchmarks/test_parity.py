@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from benchmarks import data
 from benchmarks.model import build_on_meta, materialise, seeded_source, transformers_config
-from benchmarks.train import WEIGHT_SEED
+from benchmarks.weights import WEIGHT_SEED
 
 STEPS = 5
 TOLERANCE = 1e-5
@@ -27,7 +27,7 @@ def plain_losses() -> list[float]:
     source = seeded_source(model, WEIGHT_SEED, config.initializer_range)
     materialise(model, config, source, torch.device("cpu"))
     optimizer = torch.optim.AdamW(model.parameters(), lr=cell.recipe.learning_rate, weight_decay=0.0)
-    packed = data.load(cell.data, cell.seq_len)
+    packed = data.load(cell.data, cell.seq_len, cell.model.path)
     losses = []
     for step in range(STEPS):
         rows = packed.rows[step * 16 : (step + 1) * 16]
