@@ -31,7 +31,8 @@ _LABEL = re.compile(r"GPU\d+|NIC\d+|[a-z]+\d*_\d+")
 class Topology:
     """links[i][j]: the path from card i to card j: "X", "NV<number of links>" or one of PATHS. nics likewise, by card.
 
-    numa: the processor socket's memory each card is next to, None where not told.
+    numa: the processor socket's memory each card is next to, None where not told. links_up: NVLinks of each card, to
+    all its peers together; behind a switch each pair can use all of them.
     """
 
     cards: tuple[str, ...]
@@ -39,6 +40,7 @@ class Topology:
     nics: tuple[str, ...] = ()
     nic_links: tuple[tuple[str, ...], ...] = ()
     numa: tuple[int | None, ...] = ()
+    links_up: tuple[int, ...] = ()
 
 
 def parse_topo(text: str) -> Topology:
@@ -89,7 +91,8 @@ def from_nvml(nvml: Any, cards: Sequence[Card], system: Path = Path("/")) -> tup
     links = {card.uuid: card_links(nvml, card, cards) for card in cards}
     matrix = [["X" if a is b else _path(nvml, a, b, links) for b in cards] for a in cards]
     numa = tuple(_numa_node(card, system) for card in cards)
-    return Topology(tuple(f"GPU{card.index}" for card in cards), tuple(map(tuple, matrix)), numa=numa), links
+    names, up = tuple(f"GPU{card.index}" for card in cards), tuple(links[card.uuid].up for card in cards)
+    return Topology(names, tuple(map(tuple, matrix)), numa=numa, links_up=up), links
 
 
 def _path(nvml: Any, one: Card, other: Card, links: Mapping[str, CardLinks]) -> str:
@@ -173,5 +176,6 @@ def to_dict(topology: Topology, nodes: int = 1) -> dict[str, Any]:
         "remarks": remarks(topology),
         "cards": list(topology.cards),
         "links": [list(row) for row in topology.links],
+        "links_up": list(topology.links_up),
         "numa": list(topology.numa),
     }

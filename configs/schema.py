@@ -128,12 +128,24 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Messages of `benchmark=pairs`: one card sends to one while all others wait."""
+
+    bytes: Optional[int] = None  # of one message; None: 256 MiB between cards, 8 MiB between processors
+    warmup_iters: int = 2
+    iters: int = 10
+    max_seconds_per_pair: float = 2.0  # fewer calls where a link is slow
+    both_directions: bool = True  # each pair once more with both sending at once
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """What a cell measures."""
 
     name: str = "finetune"
     collectives: Collectives = field(default_factory=Collectives)
     storage: Storage = field(default_factory=Storage)
+    pairs: Pairs = field(default_factory=Pairs)
 
 
 @dataclass(frozen=True)

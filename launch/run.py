@@ -8,6 +8,7 @@ from rich.console import Console
 
 from configs.cell import Cell, resolve
 from configs.errors import ConfigError, choose
+from configs.pairs import check_pairs
 from configs.schema import Config
 from configs.storage import check_storage
 from launch.agent import warm_up
@@ -15,6 +16,7 @@ from launch.budget import check_budget, find_tariff
 from launch.cards import visible_cards
 from launch.collectives import store_link_model, write_nccl_tests_files
 from launch.interrupts import Interrupts
+from launch.pairs import say_pairs
 from launch.progress import Progress
 from launch.sheets import load_sheets
 from launch.single_card import one_card_record, say_verdict
@@ -42,6 +44,8 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
                 check_collectives(cell.benchmark.collectives, cell.cards)
             if cell.benchmark.name == "storage":
                 check_storage(cell.benchmark.storage, cell.cards // cell.cluster.nodes)
+            if cell.benchmark.name == "pairs":
+                check_pairs(cell.benchmark.pairs, cell.cards)
             cells.setdefault(cell.cell_id, cell)
         except ConfigError as error:
             wrong.append(error)
@@ -71,6 +75,7 @@ def run_command(configs: list[Config], console: Console) -> int:
         if any(cell.benchmark.name == "collectives" for cell in cells):
             write_nccl_tests_files(study)
             store_link_model(study)
+        say_pairs(study, [cell.cell_id for cell in cells if cell.benchmark.name == "pairs"], console)
     except OSError as error:
         console.print(f"warning: {study}: no tables were written: {error.strerror}", markup=False, highlight=False)
     say_summary(summary, study, progress.meter, console)
