@@ -19,6 +19,7 @@ from benchmarks.topology import from_nvml, to_dict
 from benchmarks.visibility import MASK, ORDER, visible
 
 PACKAGES = ("cardscale", "torch", "transformers", "numpy", "pandas", "hydra-core", "deepspeed", "peft", "bitsandbytes")
+NATIVE_BF16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # of x86 and Arm, as Linux names them
 _KEPT = re.compile(
     r"^((NCCL|CUDA|GLOO|OMP|KMP|MKL|TORCH|PYTORCH|DS|SLURM_JOB|UCX)_[A-Z0-9_]+|NVIDIA_VISIBLE_DEVICES|HF_HUB_OFFLINE)$"
 )
@@ -59,8 +60,18 @@ def processor() -> dict[str, Any]:
         "energy_j_per_token": None,
         "sm_clock_mhz": None,
         "throttled": None,
+        "bf16_in_hardware": None if (flags := cpu_flags()) is None else bool(flags & NATIVE_BF16),
         "blank_because": "no card: ranks stand in for cards on the processor",
     }
+
+
+def cpu_flags() -> frozenset[str] | None:
+    """The processor's feature flags as the kernel lists them; None where it does not."""
+    try:
+        match = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return frozenset(match[1].split()) if match else None
 
 
 def processor_name() -> str:

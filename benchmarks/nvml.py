@@ -27,6 +27,7 @@ CLOCK_REASONS = {
     0x80: "hardware power brake",
     0x100: "display clock setting",
 }
+BF16_CAPABILITY = (8, 0)  # Ampere is the first with bf16 in hardware; older cards emulate it
 # A card at its full power limit is a card at work; these say that something is wrong with its cooling or supply.
 THROTTLING = ("hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake")
 
@@ -175,6 +176,12 @@ def energy_j(nvml: Any, handle: Any) -> Answer:
     """The card's energy counter, which runs from the loading of its driver. Volta and newer have one."""
     answer = ask(nvml, "nvmlDeviceGetTotalEnergyConsumption", handle)
     return answer if answer.value is None else Answer(answer.value / 1000)
+
+
+def capability(nvml: Any, handle: Any) -> Answer:
+    """The card's compute capability, as (major, minor)."""
+    answer = ask(nvml, "nvmlDeviceGetCudaComputeCapability", handle)
+    return answer if answer.value is None else Answer(tuple(answer.value))
 
 
 def sm_clock_mhz(nvml: Any, handle: Any) -> Answer:

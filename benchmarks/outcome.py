@@ -14,6 +14,8 @@ from benchmarks.environment import environment, processor
 from benchmarks.files import MEASUREMENT_FILE
 from benchmarks.samples import with_energy_per_token
 from configs.cell import Cell, to_dict
+from configs.machines import describes
+from configs.schema import Machine
 from results.record import Error, Record
 
 # What a rank says when another one left first: an effect, never the cause.
@@ -122,6 +124,8 @@ def make_record(
     this record replaces). circumstances: what else the environment section says of this attempt.
     """
     found = measurement or {}
+    throughput = found.get("throughput", {})
+    device = device or (processor() if cell.machine.device == "cpu" else {})
     return Record(
         study=study,
         cell_id=cell.cell_id,
@@ -131,14 +135,11 @@ def make_record(
         wall_s=wall_s,
         card_hours=cell.cards * wall_s / 3600,
         error=error,
-        workload=_workload(cell) | found.get("workload", {}),
+        workload=_workload(cell, device) | found.get("workload", {}),
         parallel=_parallel(cell),
-        throughput=found.get("throughput", {}),
+        throughput=of_this_card(throughput, cell.machine, device.get("name")),
         memory=found.get("memory", {}),
-        device=with_energy_per_token(
-            device or (processor() if cell.machine.device == "cpu" else {}),
-            found.get("throughput", {}).get("tokens_per_s"),
-        ),
+        device=with_energy_per_token(device, throughput.get("tokens_per_s")),
         collectives=found.get("collectives", []),
         storage=found.get("storage", []),
         loss=found.get("loss", {}),
@@ -148,12 +149,22 @@ def make_record(
     )
 
 
-def _workload(cell: Cell) -> dict[str, Any]:
+def of_this_card(throughput: dict[str, Any], machine: Machine, card_name: str | None) -> dict[str, Any]:
+    """`throughput` with MFU blank, and why, where the card is not the one whose peak `machine` states."""
+    if throughput.get("mfu") is None or describes(machine, card_name):
+        return throughput
+    why = f"the card is {card_name}, and the peak is that of machine={machine.name}"
+    return throughput | {"mfu": None, "mfu_causal": None, "mfu_blank_because": why}
+
+
+def _workload(cell: Cell, device: Mapping[str, Any]) -> dict[str, Any]:
+    is_bf16, in_hardware = cell.recipe.precision.startswith("bf16"), device.get("bf16_in_hardware")
     return {
         "model": cell.model.name,
         "parameters": None,
         "recipe": cell.recipe.name,
         "precision": cell.recipe.precision,
+        "precision_emulated": False if not is_bf16 else None if in_hardware is None else not in_hardware,
         "seq_len": cell.seq_len,
         "micro_batch": cell.micro_batch,
         "grad_accum": cell.grad_accum,

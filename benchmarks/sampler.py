@@ -118,7 +118,7 @@ class CardWatch:
         elif len(job) < cards:
             self._why[""] = f"{cards} ranks and {len(job)} visible cards"
         self._seen = [_Seen(bindings, card, self._why) for card in (*job, *idle)]
-        watched = [Watched(each.card, each.samples, each.shared, each.reserved) for each in self._seen]
+        watched = [each.watched for each in self._seen]
         links = verdict(from_nvml(bindings, job)[0], nodes) if job else None
         self.account = Account(watched[: len(job)], watched[len(job) :], self._why, links)
 
@@ -146,12 +146,16 @@ class _Seen:
         self._own = self._note("device_used_gib", nvml.open_card(bindings, card.uuid))
         self._whole = nvml.whole_card(bindings, self._own, card.is_slice).value if self._own is not None else None
         there = self._ask("shared", nvml.compute_processes, self._own)
-        self.shared = None if there is None else bool(there)
-        self.reserved = nvml.driver_reserved_gib(bindings, self._own).value if self._own is not None else None
+        self.watched = Watched(
+            card,
+            self.samples,
+            shared=None if there is None else bool(there),
+            driver_reserved_gib=self._quietly(nvml.driver_reserved_gib, self._own),
+            capability=self._quietly(nvml.capability, self._whole),
+        )
 
     def look(self, phase: str) -> None:
         """Take one sample. What a MIG slice shares with its neighbours is theirs too, and left blank."""
-        bindings = self._nvml
         used = self._ask("device_used_gib", nvml.used_gib, self._own)
         clock = self._ask("sm_clock_mhz", nvml.sm_clock_mhz, self._whole)
         reasons = self._ask("throttled", nvml.clock_reasons, self._whole)
@@ -161,11 +165,15 @@ class _Seen:
         else:
             busy = self._ask("utilisation_pct", nvml.utilisation_pct, self._whole)
             power = self._ask("power_w", nvml.power_w, self._whole)
-            energy = nvml.energy_j(bindings, self._whole).value if self._whole is not None else None
+            energy = self._quietly(nvml.energy_j, self._whole)
         self.samples.append(Sample(time.monotonic(), phase, busy, used, power, clock, reasons, energy))
 
     def _ask(self, field: str, query: Callable[[Any, Any], nvml.Answer], handle: Any) -> Any:
         return self._note(field, query(self._nvml, handle)) if handle is not None else None
+
+    def _quietly(self, query: Callable[[Any, Any], nvml.Answer], handle: Any) -> Any:
+        """An answer whose lack needs no word: others stand in for it."""
+        return query(self._nvml, handle).value if handle is not None else None
 
     def _note(self, field: str, answer: nvml.Answer) -> Any:
         if answer.reason:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.nvml import THROTTLING
+from benchmarks.nvml import BF16_CAPABILITY, THROTTLING
 from benchmarks.topology import CROSS_NODE
 from benchmarks.visibility import Card
 
@@ -37,6 +37,7 @@ class Watched:
     samples: Sequence[Sample]
     shared: bool | None = None
     driver_reserved_gib: float | None = None
+    capability: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def device_section(account: Account) -> dict[str, Any]:
         "device_used_gib": fullest["device_used_gib"] if fullest else None,
         "device_used_phase": fullest["device_used_phase"] if fullest else None,
         "shared": _any(each["shared"] for each in cards),
+        "bf16_in_hardware": _all(each["bf16_in_hardware"] for each in cards),
         "window": _window(account.job),
         "by_card": cards,
         "blank_because": "; ".join(f"{name}: {why}" if name else why for name, why in account.why.items()) or None,
@@ -105,6 +107,7 @@ def by_card(watched: Watched) -> dict[str, Any]:
         "device_used_gib": fullest.used_gib if fullest else None,
         "device_used_phase": (fullest.phase or None) if fullest else None,
         "driver_reserved_gib": watched.driver_reserved_gib,
+        "bf16_in_hardware": None if watched.capability is None else watched.capability >= BF16_CAPABILITY,
         "shared": watched.shared,
     }
 
@@ -199,6 +202,11 @@ def _least(values: Iterable[float | None]) -> float | None:
 def _any(values: Iterable[bool | None]) -> bool | None:
     known = [value for value in values if value is not None]
     return any(known) if known else None
+
+
+def _all(values: Iterable[bool | None]) -> bool | None:
+    known = [value for value in values if value is not None]
+    return all(known) if known else None
 
 
 def _union(shares: Sequence[Mapping[str, float]]) -> list[str]:

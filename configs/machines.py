@@ -58,6 +58,13 @@ def machine_for(card_name: str | None, machines: Mapping[str, Machine]) -> tuple
     return None, f"{card_name} is no card of configs/machine{other}. {advice}"
 
 
+def describes(machine: Machine, card_name: str | None) -> bool:
+    """Whether `machine` may be what this card is: its name is one of the machine's, or either is not known."""
+    if not card_name or not machine.card_names:
+        return True
+    return _plain(card_name) in map(_plain, machine.card_names)
+
+
 def _plain(name: str) -> str:
     """Drivers before 470 leave the maker's name out; case and spacing do not tell cards apart."""
     return " ".join(name.casefold().removeprefix("nvidia ").split())

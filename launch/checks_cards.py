@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.nvml import THROTTLING
+from benchmarks.environment import NATIVE_BF16
+from benchmarks.nvml import BF16_CAPABILITY, THROTTLING
 from benchmarks.topology import FULL_MESH, PCIE, groups, remarks, verdict
 from launch.facts import CardFacts, Facts
 from launch.findings import FAIL, WARN, Finding, Results, listed, ok, unknown
@@ -12,9 +13,7 @@ from launch.findings import FAIL, WARN, Finding, Results, listed, ok, unknown
 TAKEN_GIB = 1.0  # a desktop or a monitoring agent takes less
 HALF = 0.5
 POWER_TOLERANCE = 0.98
-EMULATED_BELOW = (8, 0)  # Ampere is the first with bf16 in hardware
 PROHIBITED = 2
-NATIVE_BF16 = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def others(facts: Facts) -> Results:
@@ -163,12 +162,12 @@ def bf16(facts: Facts) -> Results:
         flags = facts.host.cpu_flags
         if flags is None:
             return unknown("bf16", "the processor does not tell what it can do")
-        if not flags & set(NATIVE_BF16):
+        if not flags & NATIVE_BF16:
             what = "this processor has no bf16 instructions"
             return [Finding("bf16", WARN, what, why, "recipe.precision=fp32 for figures that mean something")]
         return ok("bf16", "in the processor's hardware")
     capable = [card for card in _ours(facts) if card.capability is not None]
-    old = [card for card in capable if card.capability is not None and card.capability < EMULATED_BELOW]
+    old = [card for card in capable if card.capability is not None and card.capability < BF16_CAPABILITY]
     if old:
         what = "; ".join(f"card {c.index}: {c.name}, compute capability {_dotted(c)}" for c in old)
         return [Finding("bf16", WARN, f"no bf16 in hardware: {what}", why, "recipe.precision=fp32, or a newer card")]

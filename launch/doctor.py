@@ -23,6 +23,7 @@ from launch.probe_host import ask_host, ask_network, bounded
 from launch.render_text import print_hanging
 
 NVML_PATIENCE_S = 20.0  # a driver without persistence loads anew for each card
+TOKEN_BYTES = 8  # a token id as a loader's worker hands it over
 FORMATS = ("text", "json")
 MARKS = {"ok": ("ok", ""), WARN: ("warn", "yellow"), FAIL: ("FAIL", "bold red")}
 
@@ -54,6 +55,7 @@ def plan_of(config: Config, hosts: Sequence[str] = ()) -> Plan:
     cluster = config.cluster
     if cluster.nodes < 1 or config.cards % cluster.nodes:
         raise ConfigError("cluster.nodes", f"{config.cards} cards do not share out over {cluster.nodes} nodes")
+    micro_batch = config.micro_batch if isinstance(config.micro_batch, int) else 1
     return Plan(
         machine=config.machine,
         cards=config.cards,
@@ -64,6 +66,8 @@ def plan_of(config: Config, hosts: Sequence[str] = ()) -> Plan:
         precision=config.recipe.precision,
         threads_per_rank=cluster.threads_per_rank,
         model_path=config.model.path,
+        loader_workers=config.benchmark.storage.workers if config.benchmark.name == "storage" else 0,
+        loader_batch_gib=micro_batch * config.seq_len * TOKEN_BYTES / 2**30,
         env=dict(cluster.env),
     )
 

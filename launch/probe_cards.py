@@ -83,7 +83,7 @@ def card_facts(bindings: Any, card: Card, links: CardLinks) -> CardFacts:
         is_slice=card.is_slice,
         used_gib=shared(nvml.used_gib, own),
         pids=shared(nvml.compute_processes, own),
-        capability=ask("nvmlDeviceGetCudaComputeCapability"),
+        capability=shared(nvml.capability, whole),
         persistence=_flag(ask("nvmlDeviceGetPersistenceMode")),
         ecc=_flag(ecc[0]) if ecc else None,
         ecc_uncorrected=ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, SINCE_LOADED),

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import psutil
 
-from benchmarks.environment import cores
+from benchmarks.environment import cores, cpu_flags
 from configs.cell import load_model
 from configs.errors import ConfigError
 from configs.schema import Model
@@ -38,7 +38,7 @@ def ask_host(plan: Plan, results_dir: str, model: Model) -> HostFacts:
     files, hard, locked = _limits()
     return HostFacts(
         cores=cores(),
-        cpu_flags=_cpu_flags(),
+        cpu_flags=cpu_flags(),
         shm_gib=_free_gib(Path("/dev/shm")),
         open_files=files,
         open_files_hard=hard,
@@ -100,14 +100,6 @@ def _limits() -> tuple[float | None, float | None, float | None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] if hasattr(resource, "RLIMIT_MEMLOCK") else 0
     return number(soft), number(hard), number(locked) if hasattr(resource, "RLIMIT_MEMLOCK") else None
-
-
-def _cpu_flags() -> frozenset[str] | None:
-    with contextlib.suppress(OSError):
-        match = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if match:
-            return frozenset(match[1].split())
-    return None
 
 
 def ask_network(plan: Plan) -> NetworkFacts:

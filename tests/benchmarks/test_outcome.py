@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from benchmarks.outcome import first_cause, make_record, status_of
 from configs.cell import Cell
-from results.record import Error
+from results.record import Error, Record
 
 
 def account(rank: int, kind: str, message: str, time: float) -> dict[str, object]:
@@ -61,3 +63,32 @@ def test_card_hours_are_cards_times_time(cell_of: object) -> None:
     assert record.card_hours == 1.0
     assert record.parallel["dp"] == 8
     assert record.workload["global_batch_tokens"] == 2048
+
+
+def recorded(cell: Cell, **device: object) -> Record:
+    rates = {"throughput": {"tokens_per_s": 100.0, "mfu": 0.4, "mfu_causal": 0.39}}
+    return make_record("s", cell, "ok", "2026-01-01T00:00:00+00:00", 1.0, rates, device=device or None)
+
+
+def test_the_named_cards_mfu_is_kept(cell_of: Callable[..., Cell]) -> None:
+    assert recorded(cell_of("machine=h200"), name="NVIDIA H200").throughput["mfu"] == 0.4
+
+
+def test_another_cards_peak_gives_no_mfu(cell_of: Callable[..., Cell]) -> None:
+    throughput = recorded(cell_of("machine=h200"), name="NVIDIA H200 NVL").throughput
+    assert (throughput["mfu"], throughput["mfu_causal"], throughput["tokens_per_s"]) == (None, None, 100)
+    assert throughput["mfu_blank_because"] == "the card is NVIDIA H200 NVL, and the peak is that of machine=h200"
+
+
+def test_a_card_that_is_not_known_is_taken_for_the_named_one(cell_of: Callable[..., Cell]) -> None:
+    assert recorded(cell_of("machine=h200"), name=None).throughput["mfu"] == 0.4
+
+
+@pytest.mark.parametrize(("in_hardware", "emulated"), [(True, False), (False, True), (None, None)])
+def test_emulated_bf16_is_labelled(cell_of: Callable[..., Cell], in_hardware: bool | None, emulated: bool) -> None:
+    record = recorded(cell_of("machine=h200", "recipe=full_bf16"), name="NVIDIA H200", bf16_in_hardware=in_hardware)
+    assert record.workload["precision_emulated"] is emulated
+
+
+def test_fp32_is_never_emulated(cell_of: Callable[..., Cell]) -> None:
+    assert recorded(cell_of("machine=h200"), name="NVIDIA H200").workload["precision_emulated"] is False

@@ -123,6 +123,11 @@ def test_a_shared_card_is_said_to_be() -> None:
     assert device_section(Account([Watched(card(0), [], shared=False), Watched(card(1), [], shared=True)]))["shared"]
 
 
+def test_one_card_that_emulates_bf16_makes_the_job_emulate_it() -> None:
+    account = Account([Watched(card(0), [], capability=(8, 0)), Watched(card(1), [], capability=(7, 5))])
+    assert device_section(account)["bf16_in_hardware"] is False
+
+
 def test_energy_of_a_token_is_power_over_the_rate() -> None:
     section = device_section(Account([Watched(card(0), at_100_watts())]))
     assert with_energy_per_token(section, 50.0)["energy_j_per_token"] == 2  # 100 W at 50 tokens/s
