@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from analysis.text_figures import FIGURES
 from analysis.text_remarks import REMARKS
 from analysis.text_report import REPORT
 from configs.errors import choose
 
 LANGUAGES = ("en", "zh")
 Say = Callable[..., str]
-CATALOGUE: Mapping[str, tuple[str, str]] = REPORT
+CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES}
 
 
 def sayer(lang: str) -> Say:

@@ -9,11 +9,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from analysis.report import Report, Terms, make_report
+from analysis.report import Report, make_report
+from analysis.report_costs import Terms
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
+from launch import figures
 from launch.decide import card_names
 from launch.load import Study, load_study
 from launch.render_csv import json_rows, write_csv
@@ -109,10 +111,18 @@ def write_report(report: Report, folder: Path) -> list[Path]:
             write_parquet(frame, folder / f"{name}.parquet")
         write_json_atomically(folder / "report.json", report_json(report))
         written = [*texts, *(f"{name}.{kind}" for name in frames for kind in ("csv", "parquet")), "report.json"]
+        written += [str(path.relative_to(folder)) for path in drawn(report, folder / "figures")]
         _remove_stale(folder, written)
     except OSError as error:
         raise ConfigError("report_dir", f"{folder} cannot be written: {error.strerror}", "a writable folder") from None
     return [folder / name for name in written]
+
+
+def drawn(report: Report, folder: Path) -> list[Path]:
+    """The figures as files, where matplotlib is there to draw them."""
+    if not (report.figures and figures.is_available()):
+        return []
+    return figures.draw_all(report.figures, folder, sayer(report.lang)("figure.predicted", name="{name}"))
 
 
 def _remove_stale(folder: Path, written: list[str]) -> None:

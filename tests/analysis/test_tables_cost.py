@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.prices import Quote
-from analysis.report import Terms, costs_of, epoch_sizes
+from analysis.report_costs import Terms, costs_of, epoch_sizes
 from analysis.tables import Span, Table
 from analysis.tables_cost import cost_views
 from analysis.text import sayer
@@ -21,7 +21,7 @@ EPOCH = Workload(epoch_tokens=36e6)
 
 def _views(cells: pd.DataFrame, *quotes: Quote, workload: Workload = EPOCH) -> list[Table]:
     tokens, per_epoch = epoch_sizes(cells, workload)
-    costs = costs_of(cells, quotes, tokens, Terms(workload))
+    costs = costs_of(cells, quotes, next(iter(tokens.values())), Terms(workload))
     return cost_views(costs, quotes, tokens, per_epoch, sayer("en"), "en")
 
 

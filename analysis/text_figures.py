@@ -1,0 +1,57 @@
+"""The strings of the figures, each as (English, Chinese)."""
+
+from __future__ import annotations
+
+FIGURES: dict[str, tuple[str, str]] = {
+    "figure.cards": ("cards", "卡数"),
+    "figure.speedup": ("Speedup", "加速比"),
+    "figure.speedup_axis": ("speedup over {base}", "加速比（相对于 {base}）"),
+    "figure.efficiency": ("Efficiency", "并行效率"),
+    "figure.efficiency_axis": ("efficiency (%)", "效率（%）"),
+    "figure.memory": ("Peak memory", "峰值内存"),
+    "figure.memory_axis": ("largest rank (GiB)", "最大进程（GiB）"),
+    "figure.breakdown": ("Where a step's time goes", "单步时间构成"),
+    "figure.breakdown_axis": ("share of a step (%)", "占单步时间（%）"),
+    "figure.cost": ("Cost per epoch", "每个 epoch 的费用"),
+    "figure.cost_billion": ("Cost per billion tokens", "每十亿 token 的费用"),
+    "figure.money_axis": ("{currency}, as billed", "{currency}（按账单）"),
+    "figure.pareto": ("Time against money", "时间与费用"),
+    "figure.hours_axis": ("hours until all epochs are done", "完成全部 epoch 的小时数"),
+    "figure.total_axis": ("total cost ({currency})", "总费用（{currency}）"),
+    "figure.bandwidth": ("Bus bandwidth", "总线带宽"),
+    "figure.bytes": ("size (bytes)", "大小（字节）"),
+    "figure.busbw_axis": ("busbw (GB/s)", "busbw（GB/s）"),
+    "figure.ideal": ("ideal", "理想"),
+    "figure.ideal_of": ("ideal from {base}", "以 {base} 卡为基准的理想值"),
+    "figure.card": ("card: {size} GiB", "整卡：{size} GiB"),
+    "figure.tight": ("{share} of {size} GiB", "{size} GiB 的 {share}"),
+    "figure.front": ("front: nothing is both faster and cheaper", "前沿：没有更快又更省的方案"),
+    "figure.share_rest": ("compute and all else", "计算及其他"),
+    "figure.share_data_wait": ("waiting for data", "等待数据"),
+    "figure.share_exposed_comm": ("waiting for communication", "等待通信"),
+    "figure.share_bubble": ("pipeline bubble", "流水线气泡"),
+    "figure.predicted": ("{name}, predicted", "{name}（预测）"),
+    "figure.interval": ("Bars are 95 % intervals.", "误差线为 95 % 区间。"),
+    "figure.predicted_note": ("Open and dashed: predicted, not measured.", "空心与虚线为预测值，非实测。"),
+    "figure.no_card": ("The size of a card is not recorded.", "记录中没有整卡容量。"),
+    "figure.breakdown_note": (
+        "Shares that a cell did not record count as compute and all else.",
+        "未记录的部分计入“计算及其他”。",
+    ),
+    "figure.cost_note": (
+        "The cheapest mode of each count; bars from the low to the high end.",
+        "取每个卡数下最便宜的模式；误差线为低端至高端。",
+    ),
+    "figure.one_model": ("Model: {model}.", "模型：{model}。"),
+    "figure.pareto_note": (
+        "Bars from the low to the high end; the front is drawn at the high ends. Open marks are predicted.",
+        "误差线为低端至高端；前沿按高端绘制。空心标记为预测值。",
+    ),
+    "figure.vague": (
+        "Predictions too vague to draw: {count}.",
+        "预测区间过宽而未绘出的点：{count} 个。",
+    ),
+    "figure.bandwidth_note": ("Logarithmic axes; GB/s in powers of ten.", "坐标轴为对数；GB/s 为十进制。"),
+    "figure.left_out": ("Shown: the best {shown} of {total}.", "仅显示最好的 {shown} 条，共 {total} 条。"),
+    "figure.left_out_cells": ("Shown: the first {shown} of {total} cells.", "仅显示前 {shown} 个单元，共 {total} 个。"),
+}
