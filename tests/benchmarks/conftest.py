@@ -20,7 +20,7 @@ SHORT = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ranks_pool(_warm: None) -> Iterator[RanksPool]:
     pool = RanksPool()
     yield pool
