@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.bands import band_table
+from analysis.cost.report_costs import Priced, Terms, price
 from analysis.decision import Decision
 from analysis.figures import Figure
-from analysis.figures_cost import cost_figure, pareto_figure
-from analysis.figures_links import bandwidth_figure
-from analysis.figures_scaling import scaling_figures
+from analysis.figures.cost import cost_figure, pareto_figure
+from analysis.figures.links import bandwidth_figure
+from analysis.figures.scaling import scaling_figures
 from analysis.prices import Quote
-from analysis.repeats import compare_modes, repeat_table
-from analysis.report_costs import Priced, Terms, price
 from analysis.scaling import scaling_table
-from analysis.series import is_measured, numbers, texts
+from analysis.scaling.bands import band_table
+from analysis.scaling.repeats import compare_modes, repeat_table
+from analysis.scaling.series import is_measured, numbers, texts
 from analysis.tables import Table, plain
-from analysis.tables_checks import bands_view, has_repeats, modes_view, repeats_view
-from analysis.tables_collectives import collectives_summary, collectives_view
-from analysis.tables_cost import cost_views
-from analysis.tables_decision import decision_view
-from analysis.tables_scaling import scaling_view
-from analysis.tables_study import environment_view, failures_view, not_measured, notices
+from analysis.tables.checks import bands_view, has_repeats, modes_view, repeats_view
+from analysis.tables.collectives import collectives_summary, collectives_view
+from analysis.tables.cost import cost_views
+from analysis.tables.decision import decision_view
+from analysis.tables.scaling import scaling_view
+from analysis.tables.study import environment_view, failures_view, not_measured, notices
 from analysis.text import Say, sayer
 
 MOST_SIZES = 60  # of collectives that a terminal shows one by one

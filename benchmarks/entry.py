@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.device.sampler import DeviceSampler
 from benchmarks.outcome import first_cause, make_record, now, rank_errors, status_of
 from benchmarks.ranks import run_rank
 from benchmarks.registry import BENCHMARKS, load
-from benchmarks.sampler import DeviceSampler
 from configs.cell import resolve
 from configs.compose import compose_config
 from configs.errors import ConfigError

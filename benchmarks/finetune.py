@@ -12,12 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks import data
-from benchmarks.measure import Steps, run_steps
-from benchmarks.memory import memory_by_rank, reset_peak
-from benchmarks.profiled import profiled_tail
+from benchmarks.meters.measure import Steps, run_steps
+from benchmarks.meters.memory import memory_by_rank, reset_peak
+from benchmarks.meters.profiled import profiled_tail
 from benchmarks.ranks import Heartbeat
-from benchmarks.train import Job, build_job
+from benchmarks.training import data
+from benchmarks.training.train import Job, build_job
 from configs.cell import Cell
 from configs.layout import Layout
 from results.flops import model_flops_per_token, recomputed_flops_per_token, utilisation

@@ -10,9 +10,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import environment, processor
+from benchmarks.device.samples import with_energy_per_token
 from benchmarks.files import MEASUREMENT_FILE
-from benchmarks.samples import with_energy_per_token
+from benchmarks.meters.environment import environment, processor
 from configs.cell import Cell, to_dict
 from configs.machines import describes
 from configs.schema import Machine

@@ -14,7 +14,7 @@ BENCHMARKS = {
     "finetune": "benchmarks.finetune:finetune",
     "collectives": "benchmarks.collectives:collectives",
     "storage": "benchmarks.storage:storage",
-    "pairs": "benchmarks.pairs:pairs",
+    "pairs": "benchmarks.collectives.pairs:pairs",
 }
 
 

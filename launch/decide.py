@@ -12,19 +12,19 @@ import pandas as pd
 import yaml
 from rich.console import Console
 
-from analysis.cells import numbers
-from analysis.choice import Constraints
 from analysis.cost import cost_table
-from analysis.currency import parse_rates
+from analysis.cost.cells import numbers
+from analysis.cost.options import merge_repeats, with_predictions
 from analysis.decision import Decision, decide
-from analysis.options import merge_repeats, with_predictions
+from analysis.decision.choice import Constraints
 from analysis.prices import Quote
+from analysis.prices.currency import parse_rates
 from configs.compose import CONFIG_DIR
 from configs.errors import ConfigError, choose
 from configs.schema import Config
-from launch.render_decision import print_decision
+from launch.render.decision import print_decision
 from launch.run import study_folder
-from launch.sheets import load_sheets
+from launch.study.sheets import load_sheets
 from results.store import read_measurements, read_study
 
 FORMATS = ("text", "json")

@@ -11,16 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from benchmarks.environment import processor_name
-from benchmarks.topology import to_dict
+from benchmarks.device.topology import to_dict
+from benchmarks.meters.environment import processor_name
 from configs.errors import ConfigError, choose
 from configs.schema import Config
 from launch.checks import breaks, run_checks
-from launch.facts import Facts, GpuFacts, Plan
-from launch.findings import FAIL, LEVELS, WARN, Finding, NotChecked
-from launch.probe_cards import ask_cards, ask_torch
-from launch.probe_host import ask_host, ask_network, bounded
-from launch.render_text import print_hanging
+from launch.checks.facts import Facts, GpuFacts, Plan
+from launch.checks.findings import FAIL, LEVELS, WARN, Finding, NotChecked
+from launch.checks.probe_cards import ask_cards, ask_torch
+from launch.checks.probe_host import ask_host, ask_network, bounded
+from launch.render.text import print_hanging
 
 NVML_PATIENCE_S = 20.0  # a driver without persistence loads anew for each card
 TOKEN_BYTES = 8  # a token id as a loader's worker hands it over

@@ -11,14 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from analysis.deadline import CardsForDeadline, cards_for_deadline
+from analysis.decision.deadline import CardsForDeadline, cards_for_deadline
 from configs.errors import ConfigError, choose
 from configs.schema import Config
 from launch.decide import cells_of, epoch_tokens, make_decision
-from launch.render_decision import print_decision
+from launch.render.decision import print_decision
 from launch.run import study_folder
-from launch.sheets import load_sheets
-from launch.single_card import one_card_record, verdict_of
+from launch.study.sheets import load_sheets
+from launch.study.single_card import one_card_record, verdict_of
 from results.record import Record
 from results.store import records, write_json_atomically
 

@@ -14,17 +14,18 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from analysis.nccl_tests import Log, Run, in_switch_notes, read_log
+import configs
+from analysis.nccl.tests import Log, Run, in_switch_notes, read_log
 from configs.errors import ConfigError, choose
 from configs.schema import Config
-from launch.collectives import store_link_model
 from launch.run import study_folder
+from launch.study.collectives import store_link_model
 from results.record import Record
 from results.store import cell_folder, write_record
 
 KINDS = ("nccl-tests",)
 LARGEST_LOG_BYTES = 256 * 2**20
-MACHINES = Path(__file__).resolve().parent.parent / "configs" / "machine"
+MACHINES = Path(configs.__file__).parent / "machine"
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import sys
 from rich.console import Console
 
 from analysis.predict import predict
-from analysis.tables_prediction import prediction_view
+from analysis.tables.prediction import prediction_view
 from analysis.text import sayer
 from configs.errors import choose
 from configs.schema import Config
-from launch.load import load_study
-from launch.render_csv import json_rows
-from launch.render_text import print_table
+from launch.render.csv import json_rows
+from launch.render.text import print_table
+from launch.study.load import load_study
 
 FORMATS = ("text", "json")
 

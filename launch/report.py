@@ -9,20 +9,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from analysis.cost.report_costs import Terms
 from analysis.report import Report, make_report
-from analysis.report_costs import Terms
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
-from launch import figures
 from launch.decide import card_names
-from launch.load import Study, load_study
-from launch.render_csv import json_rows, write_csv
-from launch.render_latex import latex_document, latex_table
-from launch.render_markdown import escape, markdown
-from launch.render_text import print_hanging, print_table
-from launch.sheets import load_sheets
+from launch.render import figures
+from launch.render.csv import json_rows, write_csv
+from launch.render.latex import latex_document, latex_table
+from launch.render.markdown import escape, markdown
+from launch.render.text import print_hanging, print_table
+from launch.study.load import Study, load_study
+from launch.study.sheets import load_sheets
 from results.store import write_json_atomically, write_parquet
 
 FORMATS = ("text", "json")

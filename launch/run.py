@@ -11,16 +11,16 @@ from configs.errors import ConfigError, choose
 from configs.pairs import check_pairs
 from configs.schema import Config
 from configs.storage import check_storage
-from launch.agent import warm_up
-from launch.budget import check_budget, find_tariff
-from launch.cards import visible_cards
-from launch.collectives import store_link_model, write_nccl_tests_files
-from launch.interrupts import Interrupts
-from launch.pairs import say_pairs
-from launch.progress import Progress
-from launch.sheets import load_sheets
-from launch.single_card import one_card_record, say_verdict
-from launch.sweep import RETRY, Summary, Terms, must_run, sweep
+from launch.ranks.agent import warm_up
+from launch.ranks.cards import visible_cards
+from launch.study.budget import check_budget, find_tariff
+from launch.study.collectives import store_link_model, write_nccl_tests_files
+from launch.study.interrupts import Interrupts
+from launch.study.pairs import say_pairs
+from launch.study.progress import Progress
+from launch.study.sheets import load_sheets
+from launch.study.single_card import one_card_record, say_verdict
+from launch.study.sweep import RETRY, Summary, Terms, must_run, sweep
 from results.bandwidth import check_collectives
 from results.store import find_record, read_study, records, write_tables
 

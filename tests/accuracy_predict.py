@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.accuracy import error_summary, hold_out
+from analysis.predict.accuracy import error_summary, hold_out
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
 

@@ -23,7 +23,7 @@ TINY = ("seq_len=16", "measure.warmup_steps=1", "measure.max_warmup_steps=1", "m
 
 @pytest.fixture(scope="session")
 def _warm() -> None:
-    from launch.agent import warm_up
+    from launch.ranks.agent import warm_up
 
     warm_up()
 
@@ -31,7 +31,7 @@ def _warm() -> None:
 @pytest.fixture
 def run_cell(_warm: None, tmp_path: Path) -> Callable[..., object]:
     """run_cell("mode=tp", "cards=4", steps=5) measures that cell on real ranks; returns how the ranks ended."""
-    from launch.agent import Ending, run_ranks
+    from launch.ranks.agent import Ending, run_ranks
 
     def run(*overrides: str, steps: int = 5) -> Ending:
         cell = make_cell(*TINY, f"measure.min_steps={steps - 1}", f"measure.max_steps={steps - 1}", *overrides)

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from analysis.communication import Batch
 from analysis.predict import predict
-from analysis.repeats import compare_modes, repeat_table
 from analysis.scaling import scaling_table
-from analysis.steadiness import steadiness_table
-from analysis.steptime_plan import machine_rates, plan_job, predict_steps
+from analysis.scaling.repeats import compare_modes, repeat_table
+from analysis.scaling.steadiness import steadiness_table
+from analysis.steptime.communication import Batch
+from analysis.steptime.plan import machine_rates, plan_job, predict_steps
 from configs.layout import Layout, ModelShape
 from configs.schema import Machine, Mode, Recipe
 

@@ -33,7 +33,7 @@ def first_collective_s(folder: Path, started: float) -> float:
 @pytest.mark.bench
 @pytest.mark.benchmark(group=f"start-up of {RANKS} ranks to their first collective")
 def test_warm_ranks(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    from launch.agent import run_ranks, warm_up
+    from launch.ranks.agent import run_ranks, warm_up
 
     warm_up()
     cell = resolve(compose_config([f"cards={RANKS}", *_QUICK]))

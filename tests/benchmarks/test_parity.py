@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks import data
-from benchmarks.model import build_on_meta, materialise, seeded_source, transformers_config
-from benchmarks.weights import WEIGHT_SEED
+from benchmarks.training import data
+from benchmarks.training.model import build_on_meta, materialise, seeded_source, transformers_config
+from benchmarks.training.weights import WEIGHT_SEED
 
 STEPS = 5
 TOLERANCE = 1e-5

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
-from benchmarks import data
+from benchmarks.training import data
 from configs.errors import ConfigError
 from tests.benchmarks.smollm2 import convert, gguf_file
 

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from configs.cell import Cell, resolve
 from configs.compose import compose_config
-from launch.agent import Ending, run_ranks
-from launch.progress import Progress
-from launch.sweep import Summary, Terms, sweep
+from launch.ranks.agent import Ending, run_ranks
+from launch.study.progress import Progress
+from launch.study.sweep import Summary, Terms, sweep
 
 FAULTS = "tests.launch.faults"
 Strike = Callable[..., Ending]

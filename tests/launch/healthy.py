@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.topology import Topology
+from benchmarks.device.topology import Topology
 from configs.machines import load_machines
 from configs.schema import Machine
-from launch.facts import UNLIMITED, CardFacts, Facts, GpuFacts, HostFacts, NetworkFacts, Plan, TorchFacts
-from launch.findings import Finding, Result
+from launch.checks.facts import UNLIMITED, CardFacts, Facts, GpuFacts, HostFacts, NetworkFacts, Plan, TorchFacts
+from launch.checks.findings import Finding, Result
 
 MACHINES = load_machines()
 H100 = "NVIDIA H100 80GB HBM3"

@@ -17,13 +17,13 @@ import psutil
 import pytest
 from rich.console import Console
 
-from benchmarks.environment import cores
+from benchmarks.meters.environment import cores
 from configs.compose import compose_config
 from configs.errors import ConfigError
 from launch.checks import run_checks
+from launch.checks.facts import Facts, GpuFacts
+from launch.checks.probe_cards import ask_cards
 from launch.doctor import doctor_command, examine, plan_of, render, report_of
-from launch.facts import Facts, GpuFacts
-from launch.probe_cards import ask_cards
 from tests.launch.healthy import MACHINES, on_cards
 
 GIB = 2**30
@@ -73,7 +73,7 @@ def test_a_rendezvous_port_that_is_taken_breaks_the_run(tmp_path: Path) -> None:
 
 
 def test_a_leader_that_does_not_resolve_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launch.probe_host.CLOCK_S", 0.0)
+    monkeypatch.setattr("launch.checks.probe_host.CLOCK_S", 0.0)
     words = ["cards=2", "cluster.nodes=2", "cluster.rendezvous='127.0.0.1:1'", f"results_dir={tmp_path}"]
     _, report = examine(compose_config([*words, "cluster.node_rank=1"]), hosts=["leader.invalid"])
     said = [finding["what"] for finding in report["findings"] if finding["check"] == "peers"]

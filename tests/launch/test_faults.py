@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.heartbeats import read_beats
+from launch.ranks.heartbeats import read_beats
 from tests.launch.conftest import Strike
 
 
@@ -77,7 +77,7 @@ def test_a_rank_that_never_joins_a_collective_is_found_among_those_in_it(strike:
 
 
 def test_without_py_spy_the_ranks_tell_their_stacks_themselves(strike: Strike, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launch.stacks._py_spy", lambda: None)
+    monkeypatch.setattr("launch.ranks.stacks._py_spy", lambda: None)
     ending = strike("slow_peer", "cards=2", "measure.step_timeout_s=3")
     assert ending.error is not None
     assert ending.error.rank == 1

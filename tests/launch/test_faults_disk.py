@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.files import RESERVE_FILE
 from benchmarks.outcome import make_record
-from launch.sweep import Summary
+from launch.study.sweep import Summary
 from results.store import find_record, read_study
 from tests.launch.conftest import fault_cell
 
@@ -89,7 +89,7 @@ def test_a_record_that_finds_no_room_goes_elsewhere_and_says_where(
         fill(small_disk)
         return make_record(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("launch.visits.make_record", made_on_a_full_disk)
+    monkeypatch.setattr("launch.study.visits.make_record", made_on_a_full_disk)
     summary = run_sweep([cell], folder=study)
     rescued = next((tmp_path / "cardscale-rescued").glob("s/cells/*/record.json"))
     assert json.loads(rescued.read_text())["status"] == "ok"

@@ -12,7 +12,7 @@ import pytest
 
 from configs.schema import Config
 from launch.guide import walk
-from launch.single_card import one_card_record, verdict_of
+from launch.study.single_card import one_card_record, verdict_of
 from results.record import Record
 from results.store import write_record
 

@@ -1,0 +1,1 @@
+"""What the cards are and do, asked through NVML: links, visibility, samples while a cell runs."""

@@ -1,0 +1,1 @@
+"""A training job: model, weights, mode, recipe, optimizer, data, and the step over them."""

@@ -1,0 +1,1 @@
+"""One cell's ranks on this node: started warm, watched, ended, and nothing of them left behind."""

@@ -1,0 +1,1 @@
+"""Tables, figures and decisions as text, CSV, Markdown, LaTeX, SVG."""

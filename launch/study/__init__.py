@@ -1,0 +1,1 @@
+"""A study's cells in order: which to measure, within which budget, kept whatever happens."""
