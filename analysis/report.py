@@ -23,6 +23,7 @@ from analysis.tables.checks import bands_view, has_repeats, modes_view, repeats_
 from analysis.tables.collectives import collectives_summary, collectives_view
 from analysis.tables.cost import cost_views
 from analysis.tables.decision import decision_view
+from analysis.tables.matmul import matmul_view
 from analysis.tables.scaling import scaling_view
 from analysis.tables.study import environment_view, failures_view, not_measured, notices
 from analysis.text import Say, sayer
@@ -65,10 +66,11 @@ def make_report(
     terms: Terms | None = None,
     left_out: Sequence[str] = (),
     lang: str = "en",
+    matmul: pd.DataFrame | None = None,
 ) -> Report:
     """Compute every frame and table of a study's report. Raises ConfigError for what `cost_table` and `decide` refuse.
 
-    cells, collectives: frames as results.store reads them; may be empty. left_out: what the reader could not use.
+    cells, collectives, matmul: frames as results.store reads them; may be empty. left_out: what could not be read.
     """
     say = sayer(lang)
     cells = in_order(cells)
@@ -87,6 +89,8 @@ def make_report(
         long = len(every_size.rows) > MOST_SIZES
         tables.append(collectives_summary(collectives, say, lang) if long else every_size)
         details += [replace(every_size, name="collectives_sizes")] if long else []
+    products = matmul if matmul is not None else pd.DataFrame()
+    tables += [matmul_view(products, say)] if len(products) else []
     tables += _table_with_rows(failures_view(cells, say))
     details += _table_with_rows(environment_view(cells, say))
     return Report(
@@ -97,7 +101,13 @@ def make_report(
         notices=(*notices(cells, name, say), *(say("notice.damaged", what=what) for what in left_out)),
         cells=cells,
         quotes=tuple(quotes),
-        frames={"scaling": scaling, "cost": costs, "collectives": collectives, "failures": failed},
+        frames={
+            "scaling": scaling,
+            "cost": costs,
+            "collectives": collectives,
+            "matmul": products,
+            "failures": failed,
+        },
         priced=priced,
         tables=tuple(tables),
         details=tuple(details),

@@ -142,6 +142,7 @@ def make_record(
         device=with_energy_per_token(device, throughput.get("tokens_per_s")),
         collectives=found.get("collectives", []),
         storage=found.get("storage", []),
+        matmul=found.get("matmul", []),
         loss=found.get("loss", {}),
         environment=environment(os.environ, cell.cluster.env) | (circumstances or {}),
         spending=spending or {},

@@ -15,6 +15,7 @@ BENCHMARKS = {
     "collectives": "benchmarks.collectives:collectives",
     "storage": "benchmarks.storage:storage",
     "pairs": "benchmarks.collectives.pairs:pairs",
+    "matmul": "benchmarks.matmul:matmul",
 }
 
 

@@ -15,7 +15,7 @@ from configs.layout import SCHEDULES, Layout, ModelShape, check_layout, model_sh
 from configs.schema import Benchmark, Cluster, Config, Data, Machine, Measure, Mode, Model, Recipe
 from configs.weights import weight_files
 
-BENCHMARKS = ("finetune", "collectives", "storage", "pairs")
+BENCHMARKS = ("finetune", "collectives", "storage", "pairs", "matmul")
 INITS = ("random", "pretrained")
 METHODS = ("full", "lora")
 OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "adafactor")

@@ -139,6 +139,18 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Matmul:
+    """Shapes and types of `benchmark=matmul`: the products of the model's own layers, and squares."""
+
+    dtypes: list[str] = field(default_factory=list)  # fp32 | bf16 | fp16; empty: what the recipe multiplies in
+    layers: bool = True  # every product of a layer and the head: forward and both gradients, of one micro-batch
+    squares: Optional[list[int]] = None  # sides; None: 256 to 1024 on a processor, 1024 to 8192 on a card
+    iters: int = 20
+    warmup_iters: int = 2
+    max_seconds_per_shape: float = 2.0  # fewer products where one is slow, three at least
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """What a cell measures."""
 
@@ -146,6 +158,7 @@ class Benchmark:
     collectives: Collectives = field(default_factory=Collectives)
     storage: Storage = field(default_factory=Storage)
     pairs: Pairs = field(default_factory=Pairs)
+    matmul: Matmul = field(default_factory=Matmul)
 
 
 @dataclass(frozen=True)

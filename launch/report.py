@@ -62,7 +62,9 @@ def report_on(study: Study, config: Config) -> Report:
     """The report of `study` under the prices, workload and language of `config`."""
     terms = Terms(config.workload, config.costs, config.decide, card_names(), config.machine.cards_per_node)
     quotes = load_sheets(config.price_sheets)
-    return make_report(study.name, study.cells, study.collectives, quotes, terms, study.left_out, config.lang)
+    return make_report(
+        study.name, study.cells, study.collectives, quotes, terms, study.left_out, config.lang, study.matmul
+    )
 
 
 def report_folder(study: Study, config: Config) -> Path | None:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from configs.cell import Cell, resolve
 from configs.errors import ConfigError, choose
+from configs.matmul import check_matmul
 from configs.pairs import check_pairs
 from configs.schema import Config
 from configs.storage import check_storage
@@ -46,6 +47,8 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
                 check_storage(cell.benchmark.storage, cell.cards // cell.cluster.nodes)
             if cell.benchmark.name == "pairs":
                 check_pairs(cell.benchmark.pairs, cell.cards)
+            if cell.benchmark.name == "matmul":
+                check_matmul(cell.benchmark.matmul)
             cells.setdefault(cell.cell_id, cell)
         except ConfigError as error:
             wrong.append(error)

@@ -50,6 +50,7 @@ class Record:
     device: dict[str, Any] = field(default_factory=dict)
     collectives: list[dict[str, Any]] = field(default_factory=list)
     storage: list[dict[str, Any]] = field(default_factory=list)
+    matmul: list[dict[str, Any]] = field(default_factory=list)
     loss: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     spending: dict[str, Any] = field(default_factory=dict)  # attempts, idle cards, earlier attempts' card-hours

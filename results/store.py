@@ -39,7 +39,7 @@ MEASUREMENT_COLUMNS = {
 }
 REQUIRED = ("mode", "cards", "tokens_per_s")
 _TEXT = ("mode", "model", "gpu", "interconnect", "status")
-_NOT_IN_FRAME = ("config", "collectives", "storage")
+_NOT_IN_FRAME = ("config", "collectives", "storage", "matmul")
 
 
 def write_json_atomically(path: Path, data: Any) -> None:
@@ -126,6 +126,11 @@ def collectives_frame(study: Path) -> pd.DataFrame:
 def storage_frame(study: Path) -> pd.DataFrame:
     """One row a storage test of a study, with the cell's id, cards, nodes and device beside it."""
     return _rows_frame(study, "storage")
+
+
+def matmul_frame(study: Path) -> pd.DataFrame:
+    """One row a matrix product of a study, with the cell's id, cards, nodes and device beside it."""
+    return _rows_frame(study, "matmul")
 
 
 def _rows_frame(study: Path, section: str) -> pd.DataFrame:

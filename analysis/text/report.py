@@ -154,6 +154,32 @@ REPORT: dict[str, tuple[str, str]] = {
         "One rank moves no data: its bus bandwidth of 0 is no fault.",
         "只有一个进程时没有数据传输：busbw 为 0 并非故障。",
     ),
+    # matrix products
+    "matmul.title": ("Matrix products", "矩阵乘法"),
+    "matmul.shape": ("product", "乘积"),
+    "matmul.role": ("role", "用途"),
+    "matmul.size": ("m x n x k", "m x n x k"),
+    "matmul.time": ("time", "时间"),
+    "matmul.rate": ("rate", "速率"),
+    "matmul.share": ("of peak", "占峰值"),
+    "matmul.forward": ("forward", "前向"),
+    "matmul.input_gradient": ("input gradient", "输入梯度"),
+    "matmul.weight_gradient": ("weight gradient", "权重梯度"),
+    "matmul.square": ("square", "方阵"),
+    "matmul.definition": (
+        "2 m n k FLOPs over the median time of the slowest rank, all ranks multiplying at once; 95 % intervals by "
+        "block bootstrap.",
+        "2 m n k 次浮点运算除以最慢进程的中位时间，所有进程同时计算；95 % 区间为分块自助法。",
+    ),
+    "matmul.fit": (
+        "{dtype}: time = {launch} us + FLOPs / {rate} TFLOP/s, within {error} % in the median of {shapes} shapes.",
+        "{dtype}：时间 = {launch} us + FLOPs / {rate} TFLOP/s，{shapes} 个形状的中位偏差 {error} %。",
+    ),
+    "matmul.own": (
+        "{dtype}: the products of one micro-batch of the model together reach {rate} TFLOP/s.",
+        "{dtype}：模型一个 micro-batch 的全部乘积合计达到 {rate} TFLOP/s。",
+    ),
+    "matmul.skipped": ("{what}: not measured: {why}", "{what}：未测：{why}"),
     # failures
     "failures.title": ("Not measured, and why", "未测得的单元及原因"),
     "failures.cell": ("cell", "单元"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -11,17 +11,20 @@ import pandas as pd
 from configs.errors import ConfigError
 from configs.schema import Config
 from launch.run import study_folder
-from results.store import collectives_frame, read_measurements, read_study, records
+from results.store import collectives_frame, matmul_frame, read_measurements, read_study, records
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study as frames: `cells` one row a cell (dotted columns), `collectives` one row a size of a call."""
+    """A study as frames: `cells` one row a cell (dotted columns), `collectives` one a size of a call, `matmul` one a
+    product.
+    """
 
     name: str
     folder: Path | None  # None: from a measurement CSV
     cells: pd.DataFrame
     collectives: pd.DataFrame
+    matmul: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: tuple[str, ...] = ()  # damaged records, columns of a CSV that nobody reads
 
 
@@ -32,7 +35,7 @@ def load_study(config: Config) -> Study:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             cells = read_measurements(path)
-        return Study(path.stem, None, cells, pd.DataFrame(), _said(caught))
+        return Study(path.stem, None, cells, pd.DataFrame(), left_out=_said(caught))
     folder = study_folder(config)
     if not folder.is_dir():
         known = sorted(p.name for p in folder.parent.glob("*") if (p / "cells").is_dir())
@@ -40,11 +43,11 @@ def load_study(config: Config) -> Study:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cells = read_study(folder)
-        collectives = collectives_frame(folder)
+        collectives, matmul = collectives_frame(folder), matmul_frame(folder)
         kinds = {record.cell_id: record.config.get("machine", {}).get("device") for record in records(folder)}
     if len(cells):
         cells["machine.device"] = cells["cell_id"].map(kinds)
-    return Study(folder.name, folder, cells, collectives, _said(caught))
+    return Study(folder.name, folder, cells, collectives, matmul, _said(caught))
 
 
 def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

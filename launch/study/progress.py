@@ -120,6 +120,8 @@ def outcome(record: Record) -> str:
     if record.storage:
         rates = [f"{row['test']} {row['gbps']:.2f}" for row in record.storage if row.get("gbps") is not None]
         return f"{', '.join(rates)} GB/s" if rates else "nothing could be measured"
+    if rates := [row["tflops"] for row in record.matmul if row.get("tflops") is not None]:
+        return f"{min(rates):.3g} to {max(rates):.3g} TFLOP/s a card"
     if rate := record.throughput.get("tokens_per_s"):
         return f"{rate:,.0f} tokens/s"
     return ""
