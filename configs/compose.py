@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -127,7 +127,8 @@ def _register_products(texts: Iterable[str]) -> None:
 def rewrite(overrides: Iterable[str]) -> list[str]:
     """The short names of the command line in Hydra's terms.
 
-    `study=NAME` and `prices=A,B` name a folder and a list, where Hydra would take the groups of those names.
+    `study=NAME` and `prices=A,B` name a folder and a list, where Hydra would take the groups of those names. Fields
+    with keys of one's own (`cluster.env`, `machine.peak_tflops`, `model.config`) need no sign in front.
     """
     result = []
     for override in overrides:
@@ -138,9 +139,21 @@ def rewrite(overrides: Iterable[str]) -> list[str]:
             result.append(f"price_sheets=[{','.join(map(_quoted, names))}]")
         elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir)=([^'\"].*)", override):
             result.append(f"{match[1]}={_quoted(match[2])}")
+        elif _is_open_mapping(override.partition("=")[0].split(".")):
+            result.append(f"++{override}")
         else:
             result.append(override)
     return result
+
+
+def _is_open_mapping(path: list[str]) -> bool:
+    """Whether `path` leads to, or into, a field whose keys are anybody's, which Hydra takes only if told."""
+    for end in range(1, len(path) + 1):
+        kind = _kind_at(path[: end - 1])
+        hint = get_type_hints(kind).get(path[end - 1]) if kind is not None else None
+        if get_origin(hint) is dict:
+            return True
+    return False
 
 
 def _quoted(text: str) -> str:

@@ -33,7 +33,7 @@ def test_every_product_has_a_rate_and_its_interval(ranks_pool: Any, cell_of: Cal
 
 
 def test_the_products_of_a_micro_batch_are_the_models_flops_without_attention_scores() -> None:
-    """6 N a token with N the weights of the linear layers: 3 x (2 x 64 x 64 + 2 x 64 x 16 + 3 x 64 x 176) + 64 x 264."""
+    """6 N a token, N: the weights of three layers' projections and gated MLP and of the head."""
     weights = 3 * (2 * 64 * 64 + 2 * 64 * 16 + 3 * 64 * 176) + 64 * 264
     total = sum(product.calls * product.flops for product in layer_products(SHAPE, 32))
     assert total == 6 * weights * 32 == model_flops_per_token(weights, 0, 3, 64, 0) * 32

@@ -64,3 +64,10 @@ def test_the_command_line_narrows_a_presets_grid() -> None:
 def test_a_number_in_scientific_notation_is_a_number() -> None:
     config = compose_config(["workload.epoch_tokens=2e9", "recipe.learning_rate=1e-4"])
     assert (config.workload.epoch_tokens, config.recipe.learning_rate) == (2e9, 1e-4)
+
+
+def test_keys_of_ones_own_are_set_and_swept_without_a_sign() -> None:
+    config = compose_config(["machine.peak_tflops={fp32:1}", "cluster.env.NCCL_P2P_DISABLE=1"])
+    assert (config.machine.peak_tflops, config.cluster.env) == ({"fp32": 1.0}, {"NCCL_P2P_DISABLE": "1"})
+    grid = compose_grid(["cluster.env={},{NCCL_P2P_DISABLE:1}"], sweep=True)
+    assert [point.cluster.env for point in grid] == [{}, {"NCCL_P2P_DISABLE": "1"}]
