@@ -54,11 +54,13 @@ def cost_table(
     call its card, to tell a measurement that was made on another card.
 
     Money is in `currency`; `price_*` is for one `unit` after the discount, `cards_cost_*` the cards' part of the total.
-    `cost_per_epoch_*` is an epoch run as a job of its own, `total_cost_*` the whole job; both are billed in the tier's
-    units, with all hidden costs. `pure_*` is the same to the exact minute. `finish_hours` counts from the start of the
-    rental. `total_cost_low_price_slow` and `total_cost_high_price_fast` are the two corners between total_cost_low and
-    total_cost_high. `measured` is false where the throughput was predicted, or carried over to other links.
-    `tier_fits` is false where the tier has no known price or too few cards.
+    `cost_per_epoch_*` is an epoch run as a job of its own, `total_cost_*` the whole job; both are billed in the
+    tier's units, with all hidden costs. `pure_*` is the same to the exact minute. `finish_hours` counts from the
+    start of the rental; `setup_hours` of them come before the work. `total_cost_expected` takes the middle of the
+    price range and the throughput itself, `cards_cost_expected` is the cards' part of it. `total_cost_low_price_slow`
+    and `total_cost_high_price_fast` are the two corners between total_cost_low and total_cost_high. `measured` is
+    false where the throughput was predicted, or carried over to other links. `tier_fits` is false where the tier has
+    no known price or too few cards.
     Raises ConfigError on impossible hidden costs, or on money that would have to be converted without a rate.
     """
     costs = costs or Costs()
@@ -82,6 +84,9 @@ def cost_table(
     def money(hours: Floats, price: str, billed: bool = True) -> Floats:
         return _money(hours, rental, tiers, costs, price, billed)
 
+    def cards_money(hours: Floats, price: str) -> Floats:
+        return _cards_money(hours, rental, tiers, price, billed=True)
+
     match = machine_matches(rows["device"].to_numpy(), [q.machine for q in tiers.quotes], card_names or {})
     known = ~np.isnan(tiers.price_low) & (rental.cards <= tiers.max_cards)
     columns: dict[str, Floats] = {
@@ -101,9 +106,12 @@ def cost_table(
         columns[f"pure_cost_per_epoch_{end}"] = money(single[end], end, billed=False)
         columns[f"total_cost_{end}"] = money(whole[end], end)
         columns[f"pure_total_cost_{end}"] = money(whole[end], end, billed=False)
-        columns[f"cards_cost_{end}"] = _cards_money(whole[end], rental, tiers, end, billed=True)
+        columns[f"cards_cost_{end}"] = cards_money(whole[end], end)
         columns[f"price_{end}"] = getattr(tiers, f"price_{end}") * tiers.unit_hours
         columns[f"cost_per_billion_tokens_{end}"] = columns[f"total_cost_{end}"] / (epoch_tokens * epochs / 1e9)
+    for name, ends in (("total_cost", money), ("cards_cost", cards_money)):
+        columns[f"{name}_expected"] = (ends(whole[""], "low") + ends(whole[""], "high")) / 2
+    columns["setup_hours"] = _people_hours(rental, tiers, costs)
     columns["total_cost_low_price_slow"] = money(whole["high"], "low")
     columns["total_cost_high_price_fast"] = money(whole["low"], "high")
     adjusted = (low != 1) | (high != 1)

@@ -1,6 +1,7 @@
 """The decision: which cell at which tier for a workload, a deadline and a budget, with reasons and runners-up.
 
-Options are compared at the high end of their cost and time: what they may come to. A prediction's wide interval counts
+Only what is expected to meet the constraints is chosen. Options are compared at the high end of their cost and time:
+what they may come to. A prediction's wide interval counts
 against it that way; it is never taken for a measurement, and a decision that rests on one says so.
 """
 
@@ -31,8 +32,8 @@ __all__ = ["CardsForDeadline", "Constraints", "Decision", "cards_for_deadline", 
 class Decision:
     """cells: every priced row with candidate, feasible, certain, excluded, pareto. Indices are into it.
 
-    chosen: None where nothing is feasible; then the alternatives are the nearest to it. certain: the constraints hold
-    at the bad ends of the price and throughput intervals too.
+    chosen: None where nothing is expected to meet the constraints; then the alternatives are the nearest to it.
+    certain: they hold at the bad ends of the price and throughput intervals too.
     """
 
     objective: str

@@ -18,6 +18,7 @@ CHEAPEST = "cheapest"
 FASTEST = "fastest"
 CHEAPEST_BEFORE_DEADLINE = "cheapest_before_deadline"
 OBJECTIVES = (CHEAPEST, FASTEST, CHEAPEST_BEFORE_DEADLINE)
+MAY_MISS, MAY_EXCEED, MEMORY_UNKNOWN = "may miss the deadline", "may exceed the budget", "memory is not known"
 RANKED = ("total_cost_high", "total_cost_low", "finish_hours_high", "finish_hours_low")
 
 
@@ -48,14 +49,17 @@ def check(constraints: Constraints, objective: str) -> None:
 
 
 def judge(rows: pd.DataFrame, constraints: Constraints) -> pd.DataFrame:
-    """`rows` (a cost table) with `candidate`, `feasible`, `certain`, `excluded` and `pareto`, on a fresh index.
+    """`rows` (a cost table) with `candidate`, `feasible`, `certain`, `excluded`, `risk` and `pareto`, on a fresh index.
 
-    candidate: can be rented and has a cost, whatever it takes. feasible: meets deadline and budget at the good ends of
-    the price and throughput intervals; certain: at the bad ends too. excluded: why a row is not feasible, in words.
+    candidate: can be rented and has a cost, whatever it takes. feasible: meets deadline and budget as expected, at the
+    throughput itself and the middle of the price range; certain: at the slow end and the high price too, with a known
+    memory where a share of it is asked for. excluded: why a row is not feasible, risk: why a feasible one is not
+    certain, in words.
     """
     rows = rows.reset_index(drop=True)
-    finish_low, finish_high = (rows[f"finish_hours_{end}"].to_numpy(dtype=float) for end in ("low", "high"))
-    cost_low, cost_high = (rows[f"total_cost_{end}"].to_numpy(dtype=float) for end in ("low", "high"))
+    finish, finish_high = (rows[name].to_numpy(dtype=float) for name in ("finish_hours", "finish_hours_high"))
+    cost, cost_high = (rows[name].to_numpy(dtype=float) for name in ("total_cost_expected", "total_cost_high"))
+    memory_share = rows["memory_share"].to_numpy(dtype=float)
     excluded = np.full(len(rows), "", dtype=object)
 
     def rule_out(where: Flags, why: str) -> None:
@@ -72,20 +76,33 @@ def judge(rows: pd.DataFrame, constraints: Constraints) -> pd.DataFrame:
     if constraints.modes is not None:
         rule_out(~rows["mode"].isin(constraints.modes).to_numpy(), "not one of the modes asked for")
     if constraints.max_memory_share is not None:
-        rule_out(rows["memory_share"].to_numpy(dtype=float) > constraints.max_memory_share, "memory is too tight")
+        rule_out(memory_share > constraints.max_memory_share, "memory is too tight")
     candidate = excluded == ""
     deadline = np.inf if constraints.deadline_hours is None else constraints.deadline_hours
     budget = np.inf if constraints.budget is None else constraints.budget
     slack = 1 + 1e-9  # a sum of hours that is the deadline but for float noise meets it
-    late, dear = finish_low > deadline * slack, cost_low > budget * slack
+    late, dear = finish > deadline * slack, cost > budget * slack
     rule_out(late & dear, "misses the deadline and the budget")
     rule_out(late, "misses the deadline")
     rule_out(dear, "over the budget")
     feasible = excluded == ""
     rows["candidate"], rows["feasible"], rows["excluded"] = candidate, feasible, excluded
-    rows["certain"] = feasible & (finish_high <= deadline * slack) & (cost_high <= budget * slack)
+    rows["risk"] = _risks(
+        feasible & (finish_high > deadline * slack),
+        feasible & (cost_high > budget * slack),
+        feasible & np.isnan(memory_share) & (constraints.max_memory_share is not None),
+    )
+    rows["certain"] = feasible & (rows["risk"] == "")
     rows["pareto"] = pareto_front(np.where(candidate, finish_high, np.nan), np.where(candidate, cost_high, np.nan))
     return rows
+
+
+def _risks(late: Flags, dear: Flags, memory_unknown: Flags) -> NDArray[np.object_]:
+    """What may go wrong with each row, joined by ", "."""
+    risk = np.full(len(late), "", dtype=object)
+    for where, what in ((late, MAY_MISS), (dear, MAY_EXCEED), (memory_unknown, MEMORY_UNKNOWN)):
+        risk[where] = np.where(risk[where] == "", what, risk[where] + ", " + what)
+    return risk
 
 
 def pareto_front(hours: Floats, cost: Floats) -> Flags:

@@ -9,8 +9,8 @@ import pandas as pd
 
 PLAIN = (
     *("cards", "mode", "tier", "quote", "provider", "machine", "model", "cell_id", "status", "measured", "unit"),
-    *("currency", "rented_cards", "idle_cards", "tokens_per_s", "epoch_hours", "finish_hours", "memory_share"),
-    *("candidate", "feasible", "certain", "excluded", "pareto", "notes"),
+    *("currency", "rented_cards", "idle_cards", "tokens_per_s", "epoch_hours", "finish_hours", "total_cost_expected"),
+    *("memory_share", "candidate", "feasible", "certain", "excluded", "risk", "pareto", "notes"),
     *("price_date", "hours_per_month"),
 )
 RANGES = (

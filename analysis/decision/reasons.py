@@ -7,7 +7,17 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.cost.breakeven import hourly_against_monthly
-from analysis.decision.choice import CHEAPEST, Constraints, best, first, ranking_keys
+from analysis.cost.notes import TIGHT_MEMORY_SHARE
+from analysis.decision.choice import (
+    CHEAPEST,
+    MAY_EXCEED,
+    MAY_MISS,
+    MEMORY_UNKNOWN,
+    Constraints,
+    best,
+    first,
+    ranking_keys,
+)
 from analysis.decision.counts import CountEstimate, Counts
 from analysis.decision.sensitivity import CORNERS, PriceFlip, Scenario
 from analysis.decision.sentences import ASSUMPTIONS_ZH, SENTENCES
@@ -21,8 +31,11 @@ def choice_reasons(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: s
     per_epoch = money(row["cost_per_epoch_low"], row["cost_per_epoch_high"], row["currency"], lang)
     finish = hours(row["finish_hours"], lang)
     known = {"epochs": epochs(row["epochs"], lang), "finish": finish, "cost": total(row, lang), "per_epoch": per_epoch}
+    known["risks"] = _risks(row, limits, lang)
     reasons = [say(lang, SENTENCES, "rent", option=option(row, lang), **known), *_one_card(rows, chosen, limits, lang)]
     reasons += _against_deadline(row, limits, lang) + _against_budget(row, limits, lang)
+    if row["memory_share"] > TIGHT_MEMORY_SHARE:
+        reasons.append(say(lang, SENTENCES, "memory_tight", share=f"{row['memory_share']:.0%}"))
     if row["idle_cards"] > 0:
         counts = {"idle": f"{row['idle_cards']:g}", "rented": f"{row['rented_cards']:g}"}
         reasons.append(say(lang, SENTENCES, "idle", **counts))
@@ -33,21 +46,34 @@ def choice_reasons(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: s
     return reasons
 
 
+def _risks(row: Row, limits: Constraints, lang: str) -> str:
+    """What may go wrong at the bad ends, to go into the sentence that recommends the row."""
+    risks = []
+    if limits.deadline_hours is not None and MAY_MISS in row["risk"]:
+        slow = {"deadline": hours(limits.deadline_hours, lang), "slow": hours(row["finish_hours_high"], lang)}
+        risks.append(say(lang, SENTENCES, "may_miss", **slow))
+    if limits.budget is not None and MAY_EXCEED in row["risk"]:
+        ends = (money(amount, amount, row["currency"], lang) for amount in (limits.budget, row["total_cost_high"]))
+        risks.append(say(lang, SENTENCES, "may_exceed", **dict(zip(("budget", "dear"), ends, strict=True))))
+    if limits.max_memory_share is not None and MEMORY_UNKNOWN in row["risk"]:
+        risks.append(say(lang, SENTENCES, "memory_unknown", share=f"{limits.max_memory_share:.0%}"))
+    return "".join(risks)
+
+
 def _against_deadline(row: Row, limits: Constraints, lang: str) -> list[str]:
-    if limits.deadline_hours is None:
+    if limits.deadline_hours is None or MAY_MISS in row["risk"]:
         return []
-    slack = limits.deadline_hours - row["finish_hours_high"]
-    key, left = ("deadline", "slack") if slack >= 0 else ("deadline_maybe", "late")
-    return [say(lang, SENTENCES, key, deadline=hours(limits.deadline_hours, lang), **{left: hours(abs(slack), lang)})]
+    slack = max(limits.deadline_hours - row["finish_hours_high"], 0.0)
+    said = {"deadline": hours(limits.deadline_hours, lang), "slack": hours(slack, lang)}
+    return [say(lang, SENTENCES, "deadline", **said)]
 
 
 def _against_budget(row: Row, limits: Constraints, lang: str) -> list[str]:
-    if limits.budget is None:
+    if limits.budget is None or MAY_EXCEED in row["risk"]:
         return []
-    slack, currency = limits.budget - row["total_cost_high"], row["currency"]
-    key, left = ("budget", "slack") if slack >= 0 else ("budget_maybe", "over")
-    said = {"budget": money(limits.budget, limits.budget, currency, lang)}
-    return [say(lang, SENTENCES, key, **said, **{left: money(abs(slack), abs(slack), currency, lang)})]
+    amounts = limits.budget, max(limits.budget - row["total_cost_high"], 0.0)
+    budget, slack = (money(amount, amount, row["currency"], lang) for amount in amounts)
+    return [say(lang, SENTENCES, "budget", budget=budget, slack=slack)]
 
 
 def _one_card(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: str) -> list[str]:
@@ -66,16 +92,20 @@ def _one_card(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: str) -
         said = {"option": option(one, lang), "finish": hours(one["finish_hours"], lang), "cost": total(one, lang)}
         compared = {"chosen": cards(row["cards"], lang), "difference": difference(row, one, lang)}
         return [say(lang, SENTENCES, "one_also", **said, **compared)]
+    if enough is not None:
+        one = row_at(rows, enough)
+        said = {"option": option(one, lang), "finish": hours(one["finish_hours"], lang), "cost": total(one, lang)}
+        return [say(lang, SENTENCES, "one_maybe", **said, risks=_risks(one, limits, lang))]
     priced = single[single["candidate"]]
     one = row_at(priced, first(ranking_keys(priced), CHEAPEST))
     faults = []
-    if limits.deadline_hours is not None and one["finish_hours_high"] > limits.deadline_hours:
-        late = hours(one["finish_hours_high"] - limits.deadline_hours, lang)
+    if limits.deadline_hours is not None and one["finish_hours"] > limits.deadline_hours:
+        late = hours(one["finish_hours"] - limits.deadline_hours, lang)
         faults.append(say(lang, SENTENCES, "one_late", late=late))
-    if limits.budget is not None and one["total_cost_high"] > limits.budget:
-        over = one["total_cost_high"] - limits.budget
+    if limits.budget is not None and one["total_cost_expected"] > limits.budget:
+        over = one["total_cost_expected"] - limits.budget
         faults.append(say(lang, SENTENCES, "one_dear", over=money(over, over, one["currency"], lang)))
-    said = {"option": option(one, lang), "finish": hours(one["finish_hours_high"], lang), "cost": total(one, lang)}
+    said = {"option": option(one, lang), "finish": hours(one["finish_hours"], lang), "cost": total(one, lang)}
     return [say(lang, SENTENCES, "one_not", **said, why=(" and " if lang == "en" else "，").join(faults))]
 
 

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 SENTENCES: dict[str, tuple[str, str]] = {
     "rent": (
-        "Rent {option}: {epochs} in {finish} for {cost} (an epoch by itself: {per_epoch}).",
-        "建议租用 {option}：{epochs}用时 {finish}，费用 {cost}（单跑一个 epoch {per_epoch}）。",
+        "Rent {option}: {epochs} in {finish} for {cost} (an epoch by itself: {per_epoch}){risks}.",
+        "建议租用 {option}：{epochs}用时 {finish}，费用 {cost}（单跑一个 epoch {per_epoch}）{risks}。",
+    ),
+    "may_miss": (
+        "; it may miss the deadline of {deadline}: {slow} at the slow end",
+        "；可能赶不上期限 {deadline}：按低端计算需要 {slow}",
+    ),
+    "may_exceed": (
+        "; it may exceed the budget of {budget}: {dear} at the high end",
+        "；可能超出预算 {budget}：按高端计算需要 {dear}",
+    ),
+    "memory_unknown": (
+        "; its memory was not measured, so it may not fit within {share} of the card",
+        "；没有测过显存，不一定能放进整卡的 {share}",
+    ),
+    "memory_tight": (
+        "Its memory is tight: the peak is {share} of the card.",
+        "显存紧张：峰值为整卡的 {share}。",
     ),
     "one_enough": (
         "One card is enough: {why}.",
@@ -23,6 +39,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "One card is not enough: the best of it, {option}, ends after {finish} for {cost} and {why}.",
         "单卡不够：单卡最好的方案 {option} 用时 {finish}，费用 {cost}，{why}。",
     ),
+    "one_maybe": (
+        "One card may be enough: {option} is expected to end after {finish} for {cost}{risks}.",
+        "单卡可能就够：{option} 预计用时 {finish}，费用 {cost}{risks}。",
+    ),
     "one_late": ("misses the deadline by {late}", "超出期限 {late}"),
     "one_dear": ("is {over} over the budget", "超出预算 {over}"),
     "one_unmeasured": (
@@ -33,17 +53,9 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "The deadline of {deadline} leaves {slack} to spare, counted at the slow end of the throughput.",
         "期限 {deadline}，按吞吐量低端计算仍有 {slack} 余量。",
     ),
-    "deadline_maybe": (
-        "The deadline of {deadline} is met only if the throughput is good: at its slow end the job ends {late} late.",
-        "只有吞吐量较好时才能赶上期限 {deadline}：按低端计算会晚 {late}。",
-    ),
     "budget": (
         "The budget of {budget} leaves {slack}, counted at the high end of the price.",
         "预算 {budget}，按价格高端计算还剩 {slack}。",
-    ),
-    "budget_maybe": (
-        "The budget of {budget} holds only at the good ends: at the high end the job costs {over} more than it.",
-        "只有在有利一端才不超预算 {budget}：按高端计算会超 {over}。",
     ),
     "ideal": (
         "{work} of {base} work in {deadline} are {ideal} cards if scaling were perfect.",
@@ -107,13 +119,34 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "没有可计价的方案：{why}。",
     ),
     "no_deadline": (
-        "Nothing meets the deadline of {deadline}: the fastest, {option}, takes at least {finish} and is {late} late.",
-        "没有方案能赶上期限 {deadline}：最快的 {option} 至少需要 {finish}，晚 {late}。",
+        "Nothing meets the deadline of {deadline}: what comes closest, {option}, is expected to take "
+        "{finish}{between}, {late} too long.",
+        "没有方案能赶上期限 {deadline}：最接近的 {option} 预计需要 {finish}{between}，超出 {late}。",
     ),
     "no_budget": (
-        "Nothing fits the budget of {budget}: the cheapest, {option}, costs {cost}, at least {over} more.",
-        "没有方案符合预算 {budget}：最便宜的 {option} 要花 {cost}，至少超出 {over}。",
+        "Nothing fits the budget of {budget}: what comes closest, {option}, is expected to cost {cost}{between}, "
+        "{over} too much.",
+        "没有方案符合预算 {budget}：最接近的 {option} 预计要花 {cost}{between}，超出 {over}。",
     ),
+    "no_memory": (
+        "What comes closest, {option}, needs {share} of the card; {limit} is allowed.",
+        "最接近的 {option} 需要整卡的 {share}，上限为 {limit}。",
+    ),
+    "closest_measured": (
+        "Of what was measured, {option} comes closest: {finish} for {cost}.",
+        "实测方案中最接近的是 {option}：用时 {finish}，费用 {cost}。",
+    ),
+    "change": ("What would have to change: {ways}.", "需要改变的条件：{ways}。"),
+    "change_deadline": ("a deadline of {limit}{sure}", "期限放宽到 {limit}{sure}"),
+    "change_throughput": ("{factor} times its throughput", "吞吐量提高到 {factor} 倍"),
+    "change_epochs": ("{fewer} instead of {epochs}", "只跑 {fewer}而不是 {epochs} 个"),
+    "change_budget": ("a budget of {limit}{sure}", "预算提高到 {limit}{sure}"),
+    "change_price": ("{price} for a {unit} ({quoted} quoted)", "每 {unit} 价格降到 {price}（报价 {quoted}）"),
+    "change_either": (
+        "What would have to change: a budget of {budget}; or a deadline of {deadline}.",
+        "需要改变的条件：预算提高到 {budget}；或期限放宽到 {deadline}。",
+    ),
+    "to_be_sure": (" ({sure} to be sure)", "（稳妥起见 {sure}）"),
     "no_both": (
         "Deadline and budget can each be met, but not together: in time, the cheapest is {in_time} for {cost}; within "
         "the budget, the fastest is {in_budget}, which takes {finish}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -28,6 +28,13 @@ def money(low: float, high: float, currency: str, lang: str = "en") -> str:
     ends = [_amount(low), _amount(high)]
     between = " to " if lang == "en" else " 至 "
     return f"{ends[0]} {currency}" if ends[0] == ends[1] else f"{ends[0]}{between}{ends[1]} {currency}"
+
+
+def span(low: float, high: float, worded: Callable[[float], str], lang: str = "en") -> str:
+    """` (17.2 h to 80.3 h)`, to go behind the middle of it; nothing where both ends read the same."""
+    ends = worded(low), worded(high)
+    text = {"en": " ({} to {})", "zh": "（{} 至 {}）"}[lang]
+    return "" if ends[0] == ends[1] else text.format(*ends)
 
 
 def _amount(value: float) -> str:

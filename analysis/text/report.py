@@ -199,6 +199,8 @@ REPORT: dict[str, tuple[str, str]] = {
     "decision.fastest": ("fastest", "最快"),
     "decision.cheapest": ("cheapest", "最便宜"),
     "decision.measured": ("best measured", "最佳实测"),
+    "decision.cheapest_in_time": ("cheapest in time", "按时最便宜"),
+    "decision.fastest_in_budget": ("fastest in budget", "预算内最快"),
     "decision.one_card": ("one card", "单卡"),
     "decision.other_mode": ("other mode", "其他模式"),
     "decision.other_quote": ("other quote", "其他报价"),

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.decision import Decision
-from analysis.decision.choice import ranking, ranking_keys
+from analysis.decision.choice import MAY_EXCEED, MAY_MISS, MEMORY_UNKNOWN, ranking, ranking_keys
 from analysis.decision.wording import LANGUAGES, Row, hours, money, row_at
 
 MOST_OPTIONS = 12
@@ -30,10 +30,12 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "measured": ("measured", "实测"),
     "predicted": ("predicted", "预测"),
     "met": ("met", "满足"),
-    "maybe": ("met at the good ends only", "仅有利一端满足"),
     "more": ("{count} more options: format=json lists all", "另有 {count} 个方案：format=json 列出全部"),
 }
-EXCLUDED_ZH = {
+IN_CHINESE = {
+    MAY_MISS: "可能超出期限",
+    MAY_EXCEED: "可能超出预算",
+    MEMORY_UNKNOWN: "显存未知",
     "misses the deadline": "超出期限",
     "over the budget": "超出预算",
     "misses the deadline and the budget": "超出期限和预算",
@@ -92,10 +94,9 @@ def _table(decision: Decision, shown: list[int], lang: str) -> Table:
 
 
 def _values(row: Row, chosen: bool, lang: str) -> list[Text]:
-    fit = _said(lang, "met" if row["certain"] else "maybe")
-    if not row["feasible"]:
-        why = str(row["excluded"])
-        fit = EXCLUDED_ZH.get(why, why) if lang == "zh" else why
+    fit = _said(lang, "met")
+    if why := str(row["excluded"] or row["risk"]):
+        fit = "，".join(IN_CHINESE.get(part, part) for part in why.split(", ")) if lang == "zh" else why
     idle = f"+{row['idle_cards']:g}" if row["idle_cards"] else ""
     return [
         Text(">" if chosen else ""),

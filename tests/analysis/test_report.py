@@ -5,9 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.cost.report_costs import Terms
 from analysis.prices import Quote
 from analysis.report import Report, make_report
 from analysis.tables import Span
+from configs.schema import Decide, Workload
 
 
 def _report(cells: pd.DataFrame, *quotes: Quote, **options: Any) -> Report:
@@ -145,3 +147,13 @@ def test_many_sizes_of_collectives_are_summed_up_and_kept_in_the_details(
     report = _report(cells_of((1, 1.0)), article, collectives=sizes)
     assert len(next(table for table in report.tables if table.name == "collectives").rows) == 1
     assert len(next(table for table in report.details if table.name == "collectives_sizes").rows) == 100
+
+
+def test_a_deadline_and_a_budget_that_exclude_each_other_have_their_rows_named(
+    article: Quote, cells_of: Callable[..., pd.DataFrame]
+) -> None:
+    workload = Workload(epoch_tokens=36e6, epochs=10, deadline_hours=60, budget=4000)
+    terms = Terms(workload, options=Decide(predict=False))
+    report = _report(cells_of((1, 1000), (8, 2000)), article, terms=terms)
+    decision = next(table for table in report.tables if table.name == "decision")
+    assert [row.values[0] for row in decision.rows] == ["cheapest in time", "fastest in budget"]

@@ -94,15 +94,18 @@ def test_an_impossible_deadline_gives_the_fastest_and_by_how_much_it_is_late(hun
     decision = decide(hundred_hours, Constraints(deadline_hours=10))
     assert decision.chosen is None
     # 100 / 6.4 = 15.625 h
-    assert "the fastest, 8 cards (ddp)" in decision.reasons[0]
-    assert "takes at least 15.6 h and is 5.6 h late" in decision.reasons[0]
+    assert "what comes closest, 8 cards (ddp)" in decision.reasons[0]
+    assert "is expected to take 15.6 h, 5.6 h too long" in decision.reasons[0]
     assert [role for role, _ in decision.alternatives] == ["fastest"]
 
 
 def test_an_impossible_budget_gives_the_cheapest_and_what_is_missing(hundred_hours: pd.DataFrame) -> None:
     decision = decide(hundred_hours, Constraints(budget=500))
-    # 16 h x 8 x 14 = 1,792 is the least at the low ends
-    assert "costs 1,792 to 3,808 CNY, at least 1,292 CNY more" in decision.reasons[0]
+    # one card: 100 h at 20 to 35, in the middle 27.5
+    assert "is expected to cost 2,750 CNY (2,000 CNY to 3,500 CNY), 2,250 CNY too much" in decision.reasons[0]
+    assert "a budget of 2,750 CNY (3,500 CNY to be sure); or 5 CNY for a card-hour (20 to 35 CNY quoted)" in said(
+        decision
+    )
 
 
 def test_deadline_and_budget_that_exclude_each_other_are_told_apart(article: Quote, cells_of: Cells) -> None:
@@ -113,11 +116,81 @@ def test_deadline_and_budget_that_exclude_each_other_are_told_apart(article: Quo
     assert [role for role, _ in decision.alternatives] == ["cheapest_in_time", "fastest_in_budget"]
 
 
-def test_a_budget_that_only_the_low_prices_meet_is_not_certain(hundred_hours: pd.DataFrame) -> None:
-    decision = decide(hundred_hours, Constraints(budget=2500))
-    assert decision.chosen is not None
+def test_a_budget_that_the_high_prices_break_is_not_certain(hundred_hours: pd.DataFrame) -> None:
+    decision = decide(hundred_hours, Constraints(budget=3000))  # 2,750 at the middle of the prices
+    assert chosen(decision)["cards"] == 1
     assert not decision.certain
-    assert "holds only at the good ends" in said(decision)
+    assert "it may exceed the budget of 3,000 CNY: 3,500 CNY at the high end" in decision.reasons[0]
+
+
+def test_a_budget_below_the_middle_of_the_prices_is_met_by_nothing(hundred_hours: pd.DataFrame) -> None:
+    decision = decide(hundred_hours, Constraints(budget=2700))  # the low ends of the prices would meet it
+    assert decision.chosen is None
+    assert "Nothing fits the budget of 2,700 CNY" in decision.reasons[0]
+
+
+def with_ends(cells: pd.DataFrame, low: list[float], high: list[float]) -> pd.DataFrame:
+    return cells.assign(**{"throughput.tokens_per_s_low": low, "throughput.tokens_per_s_high": high})
+
+
+def test_what_is_expected_to_miss_the_deadline_is_no_choice(article: Quote, cells_of: Cells) -> None:
+    # eight cards: 100 h / 2.44 = 41 h, 20 h to 80 h at the ends of the prediction
+    cells = cells_of((1, 1000), (4, 2000), (8, 2440)).assign(status=["imported", "imported", "predicted"])
+    cells = with_ends(cells, [1000, 2000, 1250], [1000, 2000, 5000])
+    decision = decide(cost_table(cells, [article], 10 * HOUR_TOKENS, epochs=10), Constraints(deadline_hours=24))
+    assert decision.chosen is None
+    assert (
+        "8 cards (ddp), tier hourly_node of sheet, predicted, is expected to take 41 h (20 h to 80 h), 17 h too"
+        in (decision.reasons[0])
+    )
+    # 24 h / 4.1 h an epoch = 5.86; 40.98 / 24 = 1.708
+    assert decision.reasons[1] == (
+        "What would have to change: a deadline of 41 h (80 h to be sure); or 1.71 times its throughput; or 5 epochs "
+        "instead of 10."
+    )
+    assert "Of what was measured, 4 cards (ddp), tier hourly of sheet comes closest: 50 h" in decision.reasons[2]
+
+
+def test_a_slow_end_that_misses_is_in_the_sentence_that_recommends(article: Quote, cells_of: Cells) -> None:
+    cells = with_ends(cells_of((4, 4000)), [2500], [6000])  # 25 h, 40 h at the slow end
+    decision = decide(cost_table(cells, [article], 10 * HOUR_TOKENS, epochs=10), Constraints(deadline_hours=26))
+    assert decision.reasons[0].startswith("Rent 4 cards")
+    assert decision.reasons[0].endswith("; it may miss the deadline of 26 h: 40 h at the slow end.")
+    assert chosen(decision)["risk"] == "may miss the deadline"
+
+
+def test_an_option_whose_slow_end_is_in_time_goes_before_a_cheaper_one_that_may_miss(
+    article: Quote, cells_of: Cells
+) -> None:
+    cells = with_ends(cells_of((4, 4000), (8, 6400)), [2500, 6000], [6000, 6800])
+    table = cost_table(cells, [article], 10 * HOUR_TOKENS, epochs=10)
+    assert chosen(decide(table, Constraints(deadline_hours=26)))["cards"] == 8
+
+
+def test_setup_hours_are_not_work_that_a_faster_cell_would_shorten(quote_of: Quotes, cells_of: Cells) -> None:
+    quote = quote_of({"unit": "card_hour", "price": 20, "setup_hours": 4})
+    decision = decide(cost_table(cells_of((1, 1000)), [quote], 10 * HOUR_TOKENS, 2), Constraints(deadline_hours=14))
+    # 4 h + 20 h; in 14 h there are 10 h for the work: twice the pace, or one of the two epochs
+    assert "a deadline of 24 h; or 2.00 times its throughput; or 1 epoch instead of 2" in said(decision)
+
+
+def test_a_cell_of_unknown_memory_only_may_fit_where_a_share_is_asked_for(article: Quote, cells_of: Cells) -> None:
+    decision = decide(cost_table(cells_of((1, 1000)), [article], HOUR_TOKENS), Constraints(max_memory_share=0.9))
+    assert not decision.certain
+    assert "its memory was not measured, so it may not fit within 90% of the card" in decision.reasons[0]
+
+
+def test_a_known_memory_goes_before_an_unknown_one_where_a_share_is_asked_for(article: Quote, cells_of: Cells) -> None:
+    memory = {"memory.device_used_gib": [None, 40.0], "memory.card_gib": 80.0}
+    table = cost_table(cells_of((1, 1000), (2, 1900), **memory), [article], HOUR_TOKENS)
+    assert chosen(decide(table, Constraints(max_memory_share=0.9)))["cards"] == 2
+
+
+def test_where_no_memory_fits_the_closest_is_named(article: Quote, cells_of: Cells) -> None:
+    memory = {"memory.device_used_gib": [78.0, 76.0], "memory.card_gib": 80.0}
+    table = cost_table(cells_of((1, 1000), (2, 1900), **memory), [article], HOUR_TOKENS)
+    text = said(decide(table, Constraints(max_memory_share=0.9)))
+    assert "What comes closest, 2 cards (ddp), tier hourly of sheet, needs 95% of the card; 90% is allowed." in text
 
 
 def test_what_is_certain_goes_before_what_may_be_cheaper(quote_of: Quotes, cells_of: Cells) -> None:
