@@ -265,7 +265,7 @@ class Config:
     global_batch: int = 16  # sequences in one optimizer step; under weak scaling, at one card
     scaling: str = "strong"  # strong: the global batch is fixed; weak: the batch per card is
     repeat: int = 0  # which repeat of the cell this is; repeats are separate records
-    price_sheets: list[str] = field(default_factory=lambda: ["jiangsu"])
+    price_sheets: list[str] = field(default_factory=list)  # empty: the example sheet, and the decision says so
     source: Optional[str] = None  # a measurement CSV to read instead of a study
     report_dir: Optional[str] = None  # where a report's files go; None: <study>/report, for a source CSV nowhere
     gate: str = "on"  # on: a cell that cannot fit is recorded infeasible and not run

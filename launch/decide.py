@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
-import yaml
 from rich.console import Console
 
-from analysis.cost import cost_table
 from analysis.cost.cells import numbers
-from analysis.cost.options import merge_repeats, with_predictions
+from analysis.cost.options import merge_repeats
+from analysis.cost.report_costs import Terms, considered, costs_of, limits_of
 from analysis.decision import Decision, decide
-from analysis.decision.choice import Constraints
+from analysis.decision.assumed import assumed_epoch, assumed_sheet
 from analysis.prices import Quote
-from analysis.prices.currency import parse_rates
-from configs.compose import CONFIG_DIR
 from configs.errors import ConfigError, choose
+from configs.machines import load_machines
 from configs.schema import Config
 from launch.render.decision import print_decision
 from launch.run import study_folder
-from launch.study.sheets import load_sheets
+from launch.study.load import check_one_source
+from launch.study.sheets import DEFAULT_SHEET, load_sheets
 from results.store import read_measurements, read_study
 
 FORMATS = ("text", "json")
@@ -49,6 +47,7 @@ def decide_command(configs: list[Config], console: Console) -> int:
 
 def cells_of(config: Config) -> pd.DataFrame:
     """The cells that `config` names: its measurement CSV, else its study. Raises ConfigError where there are none."""
+    check_one_source(config)
     if config.source is not None:
         return read_measurements(Path(config.source).expanduser())
     cells = read_study(study_folder(config))
@@ -62,29 +61,25 @@ def make_decision(config: Config, cells: pd.DataFrame, quotes: list[Quote]) -> D
 
     Repeats count as one cell. With decide.predict, counts that were not measured are predicted and considered too.
     """
-    cells, options, workload = merge_repeats(cells), config.decide, config.workload
+    terms, cells = terms_of(config), merge_repeats(cells)
     tokens = epoch_tokens(config, cells)
-    if options.predict:
-        on_offer, per_node = options.card_counts, config.machine.cards_per_node
-        cells = with_predictions(cells, tokens, workload.epochs, workload.deadline_hours, on_offer, per_node)
-    rows = cost_table(
-        cells,
-        quotes,
-        tokens,
-        workload.epochs,
+    rows = costs_of(considered(cells, tokens, terms), quotes, tokens, terms)
+    assumed = (*assumed_epoch(tokens, config.workload.epoch_tokens), *terms.assumed)
+    return decide(rows, limits_of(terms), config.decide.objective, quotes, config.lang, assumed)
+
+
+def terms_of(config: Config) -> Terms:
+    """What `config` says of the job and its costs, with what has to be assumed where it says nothing."""
+    machines = load_machines()
+    return Terms(
+        config.workload,
         config.costs,
-        parse_rates(options.rates),
-        options.currency,
-        card_names(),
+        config.decide,
+        card_names={name: machine.card_names for name, machine in machines.items()},
+        card_memory={name: machine.card_memory_gib for name, machine in machines.items() if machine.card_memory_gib},
+        cards_per_node=config.machine.cards_per_node,
+        assumed=tuple(assumed_sheet(config.price_sheets, DEFAULT_SHEET)),
     )
-    constraints = Constraints(
-        deadline_hours=workload.deadline_hours,
-        budget=workload.budget,
-        max_memory_share=options.max_memory_share,
-        card_counts=tuple(options.card_counts) or None,
-        model=options.model,
-    )
-    return decide(rows, constraints, options.objective, quotes, config.lang)
 
 
 def epoch_tokens(config: Config, cells: pd.DataFrame) -> float:
@@ -99,9 +94,3 @@ def epoch_tokens(config: Config, cells: pd.DataFrame) -> float:
     if len(measured) != 1:
         raise ConfigError("workload.epoch_tokens", "is not stated", "the target tokens of one epoch of your data")
     return float(measured.pop())
-
-
-def card_names() -> dict[str, Iterable[str]]:
-    """What drivers call the card of each machine that comes with cardscale."""
-    machines = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in Path(CONFIG_DIR, "machine").glob("*.yaml"))
-    return {machine["name"]: machine.get("card_names") or () for machine in machines}

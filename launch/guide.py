@@ -99,7 +99,7 @@ def walk(name: str, found: Record | None, answers: dict[str, Any], config: Confi
         why = "State the epochs and the hours you have, and workload.epoch_tokens if other data was measured."
         return [one, Step(2, "work back from the deadline", (why,), ask)]
     two = Step(2, "work back from the deadline", _deadline_sentences(found, answers), None)
-    if "budget" not in answers and config.price_sheets == ["jiangsu"] and not config.decide.card_counts:
+    if "budget" not in answers and not config.price_sheets and not config.decide.card_counts:
         three = "Quotes are compared by what this job costs at them; prices=YOUR_SHEET.csv replaces the example sheet."
         return [one, two, Step(3, "compare quotes", (three,), None)]
     return [one, two, Step(3, "compare quotes", (f"Price sheets: {', '.join(config.price_sheets)}.",), None)]

@@ -9,13 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from analysis.cost.report_costs import Terms
 from analysis.report import Report, make_report
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
-from launch.decide import card_names
+from launch.decide import terms_of
 from launch.render import figures
 from launch.render.csv import json_rows, write_csv
 from launch.render.latex import latex_document, latex_table
@@ -60,8 +59,7 @@ def report_command(configs: list[Config], console: Console) -> int:
 
 def report_on(study: Study, config: Config) -> Report:
     """The report of `study` under the prices, workload and language of `config`."""
-    terms = Terms(config.workload, config.costs, config.decide, card_names(), config.machine.cards_per_node)
-    quotes = load_sheets(config.price_sheets)
+    terms, quotes = terms_of(config), load_sheets(config.price_sheets)
     return make_report(
         study.name, study.cells, study.collectives, quotes, terms, study.left_out, config.lang, study.matmul
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +20,7 @@ from launch.study.collectives import store_link_model, write_nccl_tests_files
 from launch.study.interrupts import Interrupts
 from launch.study.pairs import say_pairs
 from launch.study.progress import Progress
-from launch.study.sheets import load_sheets
+from launch.study.sheets import DEFAULT_SHEET, load_sheets
 from launch.study.single_card import one_card_record, say_verdict
 from launch.study.sweep import RETRY, Summary, Terms, must_run, sweep
 from results.bandwidth import check_collectives
@@ -96,6 +97,9 @@ def terms_of(config: Config, cells: list[Cell]) -> Terms:
     tariff = None
     if config.budget.tier is not None or config.budget.money is not None:
         tariff = find_tariff(config.budget, load_sheets(config.price_sheets), cards)
+        if not config.price_sheets:
+            said = f"the budget is kept at the example prices of {DEFAULT_SHEET}: prices= is not stated"
+            warnings.warn(said, stacklevel=2)
     return Terms(config.retry, cards, config.budget, tariff, config.pack)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.cost.billing import billed_hours, hours_with_interruptions, rented_cards
-from analysis.cost.cells import costed_cells, machine_matches
+from analysis.cost.cells import costed_cells, machine_matches, memory_shares
 from analysis.cost.notes import pair_notes
 from analysis.cost.tiers import TierArrays, tier_arrays
 from analysis.predict.interconnect import link_factors
@@ -46,6 +46,7 @@ def cost_table(
     rates: Sequence[ExchangeRate] = (),
     currency: str | None = None,
     card_names: Mapping[str, Iterable[str]] | None = None,
+    card_memory: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """One row a cell x tier, cells in their order, tiers in theirs.
 
@@ -87,7 +88,9 @@ def cost_table(
     def cards_money(hours: Floats, price: str) -> Floats:
         return _cards_money(hours, rental, tiers, price, billed=True)
 
-    match = machine_matches(rows["device"].to_numpy(), [q.machine for q in tiers.quotes], card_names or {})
+    machines = [quote.machine for quote in tiers.quotes]
+    match = machine_matches(rows["device"].to_numpy(), machines, card_names or {})
+    memory_share = memory_shares(rows, machines, match, card_memory or {})
     known = ~np.isnan(tiers.price_low) & (rental.cards <= tiers.max_cards)
     columns: dict[str, Floats] = {
         "cards": rental.cards,
@@ -121,8 +124,10 @@ def cost_table(
     table["epochs"] = epochs
     table["measured"] = (rows["measured"].to_numpy(dtype=bool)[:, None] & ~adjusted).reshape(-1)
     table["machine_matches"] = match.reshape(-1)
+    table["memory_share"] = memory_share.reshape(-1)
     table["tier_fits"] = np.broadcast_to(known, adjusted.shape).reshape(-1)
-    table["notes"] = pair_notes(rows, tiers, rental.rented - rental.cards, adjusted, border_unknown, match).reshape(-1)
+    idle = rental.rented - rental.cards
+    table["notes"] = pair_notes(rows, tiers, idle, adjusted, border_unknown, match, memory_share).reshape(-1)
     return table
 
 
@@ -198,5 +203,4 @@ def _labels(rows: pd.DataFrame, tiers: TierArrays) -> pd.DataFrame:
     for name in ("cell_id", "model", "mode", "status", "device"):
         table[name] = np.repeat(rows[name].to_numpy(dtype=object), m)
     table["hours_per_month"] = np.tile(tiers.month_hours, n)
-    table["memory_share"] = np.repeat(rows["memory_share"].to_numpy(dtype=float), m)
     return pd.DataFrame(table)

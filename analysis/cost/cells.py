@@ -22,7 +22,7 @@ def costed_cells(cells: pd.DataFrame) -> pd.DataFrame:
 
     Columns: cell_id, model, mode, cards, nodes, status, measured, tokens_per_s and its low and high end (95 % interval
     of the step time, or the prediction's interval; the value itself where none is known), exposed_comm, link, device,
-    memory_share, notes. Cells without a throughput (oom, failed) stay, with NaN: blank, not zero.
+    memory_gib, card_gib, notes. Cells without a throughput (oom, failed) stay, with NaN: blank, not zero.
     Raises ConfigError if a required column is missing.
     """
     for column in REQUIRED:
@@ -55,7 +55,8 @@ def costed_cells(cells: pd.DataFrame) -> pd.DataFrame:
             "link": _each(links, link_kind),
             "device": texts(cells, "device.name", ""),
             "notes": texts(cells, "prediction.notes", ""),
-            "memory_share": numbers(cells, "memory.device_used_gib") / numbers(cells, "memory.card_gib"),
+            "memory_gib": numbers(cells, "memory.device_used_gib"),
+            "card_gib": numbers(cells, "memory.card_gib"),
         }
     )
 
@@ -125,3 +126,17 @@ def machine_matches(
     verdicts = [[verdict(str(device), machine) for machine in machines] for device in distinct]
     table = np.array(verdicts, dtype=float).reshape(len(distinct), len(machines))  # None becomes NaN
     return table[inverse]
+
+
+def memory_shares(rows: pd.DataFrame, machines: list[str], matches: Floats, card_memory: Mapping[str, float]) -> Floats:
+    """The peak memory of each cell as a share of each machine's card, shape (cells, machines); NaN where unknown.
+
+    rows: of `costed_cells`. matches: of `machine_matches`; the same card has the memory that was measured on it, any
+    other that of `card_memory` (machine -> GiB), for what is rented is the quote's card.
+    """
+    measured_on = rows["card_gib"].to_numpy(dtype=float)[:, None]
+    offered = np.array([card_memory.get(machine, np.nan) for machine in machines])[None, :]
+    card = np.where((matches == 1) & ~np.isnan(measured_on), measured_on, offered)
+    card = np.where(np.isnan(card) & (matches != 0), measured_on, card)
+    shares: Floats = rows["memory_gib"].to_numpy(dtype=float)[:, None] / card
+    return shares

@@ -20,6 +20,7 @@ def pair_notes(
     links_adjusted: NDArray[np.bool_],
     border_unknown: NDArray[np.bool_],
     machine_matches: NDArray[np.float64],
+    memory_share: NDArray[np.float64],
 ) -> NDArray[np.object_]:
     """Notes for each cell x tier, joined by "; ", shape (cells, tiers). All other arrays have that shape too."""
     shape = idle_cards.shape
@@ -29,7 +30,7 @@ def pair_notes(
         """Append `what` where `where` holds; an array of texts has the shape of the whole."""
         if where.any():
             before = notes[where]
-            text = what if isinstance(what, str) else what[where]
+            text = what if isinstance(what, str) else np.broadcast_to(what, shape)[where]
             notes[where] = np.where(before == "", text, before + "; " + text)
 
     of_cell = np.broadcast_to(rows["notes"].to_numpy(dtype=object)[:, None], shape)
@@ -42,8 +43,12 @@ def pair_notes(
     devices = rows["device"].to_numpy(dtype=object)[:, None]
     machines = np.array([quote.machine for quote in tiers.quotes], dtype=object)
     say(machine_matches == 0, "measured on another card (" + devices + ") than " + machines)
-    tight = rows["memory_share"].to_numpy(dtype=float)[:, None] > TIGHT_MEMORY_SHARE
-    say(np.broadcast_to(tight, shape), f"memory is tight: above {TIGHT_MEMORY_SHARE:.0%} of the card")
+    unknown = np.isnan(machine_matches)
+    say(unknown & (devices == ""), "no card is named: taken for the quote's " + machines)
+    say(unknown & (devices != ""), "cannot tell whether " + devices + " is the quote's " + machines)
+    say(memory_share > 1, "does not fit: needs more memory than the " + machines + " has")
+    tight = (memory_share > TIGHT_MEMORY_SHARE) & ~(memory_share > 1)
+    say(tight, f"memory is tight: above {TIGHT_MEMORY_SHARE:.0%} of the card")
     many = idle_cards + rows["cards"].to_numpy(dtype=float)[:, None] > tiers.max_cards
     say(many, "more cards than the tier offers")
     return notes

@@ -8,13 +8,14 @@ against it that way; it is never taken for a measurement, and a decision that re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.decision import reasons
+from analysis.decision.assumed import Assumed, assumed_card, with_assumptions
 from analysis.decision.choice import CHEAPEST, FASTEST, Constraints, best, check, judge, ranking, ranking_keys
 from analysis.decision.counts import Counts, counts_for_deadline
 from analysis.decision.deadline import CardsForDeadline, cards_for_deadline
@@ -45,6 +46,7 @@ class Decision:
     counts: Counts | None
     scenarios: tuple[Scenario, ...]
     price_flips: tuple[PriceFlip, ...]
+    assumptions: tuple[str, ...] = ()  # what nobody stated; the first reason says it too
 
     @property
     def certain(self) -> bool:
@@ -76,6 +78,7 @@ class Decision:
             "objective": self.objective,
             "constraints": asdict(self.constraints),
             "one_card_is_enough": self.one_card_is_enough,
+            "assumptions": list(self.assumptions),
             "reasons": list(self.reasons),
             "cards_for_deadline": _counts_json(self.counts),
         }
@@ -113,11 +116,13 @@ def decide(
     objective: str = CHEAPEST,
     quotes: Sequence[Quote] = (),
     lang: str = "en",
+    assumed: Sequence[Assumed] = (),
 ) -> Decision:
     """Choose among the rows of `cost_table`: the cheapest or the fastest that meets the constraints.
 
     An option that meets them at the bad ends of its intervals goes before one that may not. quotes: the sheets, for
-    the hourly-against-monthly sentence. lang: of the reasons, en or zh.
+    the hourly-against-monthly sentence. lang: of the reasons, en or zh. assumed: what the
+    caller assumes; which card was measured is added here.
     Raises ConfigError on impossible constraints, on several models, or on several currencies among what can be chosen.
     """
     constraints = constraints or Constraints()
@@ -134,7 +139,10 @@ def decide(
         why, nearest = infeasible_reasons(rows, constraints, lang)
         counts = _counts(rows, nearest[0][1] if nearest else None, constraints)
         why += reasons.count_reasons(counts, lang)
-        return Decision(objective, constraints, rows, None, tuple(nearest), tuple(why), counts, (), ())
+        card = assumed_card(row_at(rows, nearest[0][1])) if nearest else []
+        why, assumptions = with_assumptions(why, [*assumed, *card], lang)
+        nothing = Decision(objective, constraints, rows, None, tuple(nearest), tuple(why), counts, (), ())
+        return replace(nothing, assumptions=tuple(assumptions))
     others = _alternatives(rows, keys, chosen, objective)
     counts = _counts(rows, chosen, constraints)
     corners = scenarios(rows, chosen, constraints, objective)
@@ -146,9 +154,11 @@ def decide(
         *reasons.break_even_reasons(row_at(rows, chosen), quotes, lang),
         *reasons.sensitivity_reasons(rows, corners, flips, lang),
     ]
-    return Decision(
+    why, assumptions = with_assumptions(why, [*assumed, *assumed_card(row_at(rows, chosen))], lang)
+    made = Decision(
         objective, constraints, rows, chosen, tuple(others), tuple(why), counts, tuple(corners), tuple(flips)
     )
+    return replace(made, assumptions=tuple(assumptions))
 
 
 def _one_model(rows: pd.DataFrame, model: str | None) -> pd.DataFrame:

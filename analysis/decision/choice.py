@@ -75,6 +75,7 @@ def judge(rows: pd.DataFrame, constraints: Constraints) -> pd.DataFrame:
         rule_out(~rows["cards"].isin(constraints.card_counts).to_numpy(), "not one of the card counts on offer")
     if constraints.modes is not None:
         rule_out(~rows["mode"].isin(constraints.modes).to_numpy(), "not one of the modes asked for")
+    rule_out(memory_share > 1, "needs more memory than the card has")
     if constraints.max_memory_share is not None:
         rule_out(memory_share > constraints.max_memory_share, "memory is too tight")
     candidate = excluded == ""

@@ -12,7 +12,7 @@ from analysis.decision.sentences import SENTENCES
 from analysis.decision.wording import Row, epochs, hours, money, option, row_at, say, span, total
 
 Nearest = list[tuple[str, int]]  # (role, index)
-TOO_TIGHT = "memory is too tight"
+TOO_LARGE = ("memory is too tight", "needs more memory than the card has")
 
 
 def infeasible_reasons(rows: pd.DataFrame, limits: Constraints, lang: str) -> tuple[list[str], Nearest]:
@@ -52,10 +52,12 @@ def _nothing_priced(rows: pd.DataFrame, limits: Constraints, lang: str) -> list[
     why = rows.groupby("excluded").size()  # in the order of the words, whatever the order of the rows
     listed = ", ".join(f"{reason} ({count})" for reason, count in why.items()) or "no cells and tiers were given"
     reasons = [say(lang, SENTENCES, "no_candidate", why=listed)]
-    tight = rows.loc[rows["excluded"] == TOO_TIGHT, "memory_share"]
-    if len(tight) and limits.max_memory_share is not None:
-        row = row_at(rows, int(tight.index[int(tight.to_numpy(dtype=float).argmin())]))
-        said = {"option": option(row, lang), "share": f"{tight.min():.0%}", "limit": f"{limits.max_memory_share:.0%}"}
+    tight = rows.loc[rows["excluded"].isin(TOO_LARGE), "memory_share"]
+    if len(tight):
+        row, allowed = row_at(rows, int(tight.index[int(tight.to_numpy(dtype=float).argmin())])), 1.0
+        if limits.max_memory_share is not None:
+            allowed = min(limits.max_memory_share, allowed)
+        said = {"option": option(row, lang), "share": f"{tight.min():.0%}", "limit": f"{allowed:.0%}"}
         reasons.append(say(lang, SENTENCES, "no_memory", **said))
     return reasons
 

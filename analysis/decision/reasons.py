@@ -41,8 +41,6 @@ def choice_reasons(rows: pd.DataFrame, chosen: int, limits: Constraints, lang: s
         reasons.append(say(lang, SENTENCES, "idle", **counts))
     if not row["measured"]:
         reasons.append(say(lang, SENTENCES, "predicted"))
-    if row["machine_matches"] == 0:
-        reasons.append(say(lang, SENTENCES, "other_card", device=row["device"], machine=row["machine"]))
     return reasons
 
 

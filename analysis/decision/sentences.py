@@ -80,9 +80,32 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Its throughput was not measured: measure this count for a few minutes before renting it for the job.",
         "该吞吐量并非实测：正式租用前请先用几分钟实测这个卡数。",
     ),
+    # what is assumed, as a part of the first sentence
+    "assumed": ("; assumed: {what}.", "；其中假设：{what}。"),
+    "epoch_data_set": (
+        "an epoch is the measured data set of {tokens} tokens (workload.epoch_tokens is not stated)",
+        "一个 epoch 即实测数据集的 {tokens} 个 token（未给出 workload.epoch_tokens）",
+    ),
+    "epoch_billion": (
+        "an epoch is {tokens} tokens (workload.epoch_tokens is not stated)",
+        "一个 epoch 为 {tokens} 个 token（未给出 workload.epoch_tokens）",
+    ),
+    "default_sheet": (
+        "the prices are those of the example sheet {sheet} (prices= is not stated)",
+        "价格取自示例报价单 {sheet}（未给出 prices=）",
+    ),
+    "unnamed_card": (
+        "the card that was measured, which is not named, is the quote's {machine}",
+        "测量数据未注明卡型，按报价的 {machine} 计",
+    ),
+    "unknown_card": (
+        "the card that was measured, {device}, is the quote's {machine}",
+        "实测的卡 {device} 即报价的 {machine}",
+    ),
     "other_card": (
-        "The throughput was measured on {device}, the quote is for {machine}: an illustration, not advice.",
-        "吞吐量是在 {device} 上测得的，而报价是 {machine}：仅作演示，不能作为建议。",
+        "{machine} prices for another card: measured on {device}, the quote is for {machine}, an illustration and not "
+        "advice",
+        "吞吐量在 {device} 上测得，而报价是 {machine}：仅作演示，不能作为建议",
     ),
     "runner_up": (
         "Next best: {option}; it {difference}.",

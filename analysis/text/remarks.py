@@ -30,6 +30,9 @@ REMARKS: tuple[tuple[str, str], ...] = (
         "需要多台服务器；该数据未说明实测用了几台",
     ),
     ("measured on another card ({device}) than {machine}", "实测所用的卡（{device}）不是 {machine}"),
+    ("no card is named: taken for the quote's {machine}", "未注明卡型：按 {machine} 计"),
+    ("cannot tell whether {device} is the quote's {machine}", "无法判断 {device} 是否为 {machine}"),
+    ("does not fit: needs more memory than the {machine} has", "放不下：所需显存超过 {machine}"),
     ("memory is tight: above {share} of the card", "显存紧张：超过整卡的 {share}"),
     ("more cards than the tier offers", "超过该档可租的卡数"),
     # repeats

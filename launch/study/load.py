@@ -30,6 +30,7 @@ class Study:
 
 def load_study(config: Config) -> Study:
     """Read `config.source` if given, else the study's folder. Raises ConfigError where there is nothing to read."""
+    check_one_source(config)
     if config.source is not None:
         path = Path(config.source).expanduser()
         with warnings.catch_warnings(record=True) as caught:
@@ -48,6 +49,12 @@ def load_study(config: Config) -> Study:
     if len(cells):
         cells["machine.device"] = cells["cell_id"].map(kinds)
     return Study(folder.name, folder, cells, collectives, matmul, _said(caught))
+
+
+def check_one_source(config: Config) -> None:
+    """Refuse a CSV and a study at once: one of them would be ignored. Raises ConfigError."""
+    if config.source is not None and config.study_name != Config().study_name:
+        raise ConfigError("source", f"{config.source} and study={config.study_name} are two sources", "one of them")
 
 
 def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

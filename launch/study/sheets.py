@@ -15,6 +15,7 @@ from analysis.prices.quotes import read_quotes
 from configs.errors import ConfigError, choose
 
 PRICES = Path(configs.__file__).parent / "prices"
+DEFAULT_SHEET = "jiangsu"  # an example, where no sheet is named; whoever uses it says so
 YAML_SUFFIXES = (".yaml", ".yml")
 
 
@@ -24,15 +25,14 @@ def sheet_names() -> list[str]:
 
 
 def load_sheets(names: Iterable[str], folder: Path | None = None, today: date | None = None) -> list[Quote]:
-    """The quotes of the named sheets, in order, each sheet once.
+    """The quotes of the named sheets, in order, each sheet once; of the example sheet where none is named.
 
     A name with a path separator or a suffix is a file, relative to `folder` (None: the working directory). A YAML file
     is one quote, a CSV file one or several. `today` is what the sheets' age is judged against (None: the date of the
     call). Raises ConfigError naming the file, and the field or row, of whatever is wrong.
     """
     wanted = [part.strip() for name in names for part in str(name).split(",") if part.strip()]
-    if not wanted:
-        raise ConfigError("prices", "no price sheet is named", f"known: {', '.join(sheet_names())}, or a file's path")
+    wanted = wanted or [DEFAULT_SHEET]
     quotes = [
         quote for name in dict.fromkeys(wanted) for quote in _load(name, folder or Path.cwd(), today or date.today())
     ]

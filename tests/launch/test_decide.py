@@ -10,7 +10,7 @@ from rich.console import Console
 
 from configs.compose import compose_grid
 from configs.errors import ConfigError
-from launch.decide import card_names, decide_command
+from launch.decide import decide_command, terms_of
 
 # The article's job: 10 h an epoch on one card, 3.6x on four. https://idctop.com/article/573547.html
 CSV = """\
@@ -123,6 +123,7 @@ def test_two_currencies_with_a_dated_rate_are_ranked(
         ("workload.epochs=0", "workload.epochs: 0"),
         ("costs.idle_share=1", "costs.idle_share: 1 leaves no time"),
         ("decide.model=70b", "decide.model: '70b' is not in the study"),
+        ("study=demo", "source: "),
         ("workload.epoch_tokens=null", "workload.epoch_tokens: is not stated"),
     ],
 )
@@ -141,4 +142,22 @@ def test_a_study_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_machines_of_the_tree_know_what_drivers_call_their_card() -> None:
-    assert card_names()["h800"] == ["NVIDIA H800"]
+    terms = terms_of(compose_grid([])[0])
+    assert terms.card_names["h800"] == ["NVIDIA H800"]
+    assert (terms.card_memory["a100_80g"], terms.card_memory["h200"]) == (80, 141)
+
+
+def test_the_sheet_that_nobody_named_is_in_the_first_sentence(decided: Callable[..., tuple[str, str]]) -> None:
+    data = json.loads(decided("format=json")[0])["decision"]
+    said = "the prices are those of the example sheet jiangsu (prices= is not stated)"
+    assert data["reasons"][0].endswith(f"; assumed: {said}.")
+    assert data["assumptions"] == [said]
+
+
+def test_a_sheet_that_was_named_is_no_assumption(decided: Callable[..., tuple[str, str]]) -> None:
+    assert json.loads(decided("format=json", "prices=jiangsu")[0])["decision"]["assumptions"] == []
+
+
+def test_h800_prices_for_an_a100_are_in_the_first_sentence(decided: Callable[..., tuple[str, str]]) -> None:
+    data = json.loads(decided("format=json", "prices=jiangsu_h800")[0])["decision"]
+    assert "h800 prices for another card: measured on A100 80G" in data["reasons"][0]

@@ -57,9 +57,8 @@ def test_a_sheet_named_twice_is_read_once() -> None:
     assert len(load_sheets(["jiangsu", "jiangsu"])) == 1
 
 
-def test_no_sheet_at_all_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no price sheet is named"):
-        load_sheets([])
+def test_where_no_sheet_is_named_it_is_the_example() -> None:
+    assert [quote.name for quote in load_sheets([])] == ["jiangsu"]
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
