@@ -13,6 +13,7 @@ from benchmarks.ranks import run_rank
 from benchmarks.registry import BENCHMARKS, load
 from configs.cell import resolve
 from configs.compose import compose_config
+from configs.engines import check_installed
 from configs.errors import ConfigError
 from results.store import cell_folder, write_record
 
@@ -26,6 +27,8 @@ def main(benchmark: str = "finetune") -> None:
     try:
         config = compose_config([f"benchmark={benchmark}", f"cards={world}", *sys.argv[1:]])
         cell = resolve(config)
+        if benchmark == "finetune":
+            check_installed(cell.mode, cell.recipe)
     except ConfigError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None

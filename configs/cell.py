@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from configs.engines import check_engine
 from configs.errors import ConfigError, choose
 from configs.layout import SCHEDULES, Layout, ModelShape, check_layout, model_shape, named, resolve_layout
 from configs.schema import Benchmark, Cluster, Config, Data, Machine, Measure, Mode, Model, Recipe
@@ -94,6 +95,7 @@ def resolve(config: Config) -> Cell:
     else:
         check_layout(config.mode, layout, model.name, model_shape(model.name, model.config))
         check_recipe(config.recipe, config.mode, layout, config.machine)
+        check_engine(config.mode, layout, config.recipe, config.machine)
     check_measure(config.measure)
     if config.cards % config.cluster.nodes:
         raise ConfigError("cluster.nodes", f"{config.cards} cards do not share out over {config.cluster.nodes} nodes")

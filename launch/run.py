@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from configs.cell import Cell, resolve
+from configs.engines import check_installed
 from configs.errors import ConfigError, choose
 from configs.matmul import check_matmul
 from configs.pairs import check_pairs
@@ -42,6 +43,8 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
     for config in configs:
         try:
             cell = resolve(config)
+            if cell.benchmark.name == "finetune":
+                check_installed(cell.mode, cell.recipe)
             if cell.benchmark.name == "collectives":
                 check_collectives(cell.benchmark.collectives, cell.cards)
             if cell.benchmark.name == "storage":

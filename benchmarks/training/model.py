@@ -114,7 +114,7 @@ def materialise(
     At most one full parameter exists at a time. Buffers are rebuilt from each module's own config.
     """
     groups = ties(module)
-    buffers = _rebuilt_buffers(module)
+    buffers = rebuilt_buffers(module)
     module.to_empty(device=device)
     retie(groups)
     for owner, name, value in buffers:
@@ -156,7 +156,7 @@ def local_shard(full: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     return part
 
 
-def _rebuilt_buffers(model: nn.Module) -> list[tuple[nn.Module, str, torch.Tensor]]:
+def rebuilt_buffers(model: nn.Module) -> list[tuple[nn.Module, str, torch.Tensor]]:
     """Buffers that are computed rather than loaded (rotary frequencies): made afresh by each module's own class."""
     rebuilt = []
     for module in _buffer_owners(model):

@@ -58,9 +58,9 @@ def build_job(
     fill, copies: how parameters get their storage, and what keeps whole copies alike; a dry run has its own.
     """
     if cell.mode.engine == "deepspeed":
-        from benchmarks.deepspeed_engine import build_deepspeed_job
+        from benchmarks.training.zero import build_zero_job
 
-        return build_deepspeed_job(cell, device)
+        return build_zero_job(cell, device)
     mesh = build_mesh(cell, device)
     modules = build_stages(cell, mesh, device, fill, copies)
     trained = [p for module in modules for p in module.parameters() if p.requires_grad]
