@@ -137,7 +137,7 @@ def rewrite(overrides: Iterable[str]) -> list[str]:
         elif match := re.fullmatch(r"prices=(.*)", override):
             names = [name for name in match[1].strip("[]").split(",") if name]
             result.append(f"price_sheets=[{','.join(map(_quoted, names))}]")
-        elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir)=([^'\"].*)", override):
+        elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir|out)=([^'\"].*)", override):
             result.append(f"{match[1]}={_quoted(match[2])}")
         elif _is_open_mapping(override.partition("=")[0].split(".")):
             result.append(f"++{override}")

@@ -23,6 +23,7 @@ FUNCTIONS = {
     "decide": "launch.decide:decide_command",
     "guide": "launch.guide:guide_command",
     "doctor": "launch.doctor:doctor_command",
+    "export": "launch.export:export_command",
 }
 FLAGS = ("-m", "--multirun", "--help", "-h", "--cfg", "--show")
 SWEEPING = ("plan", "predict", "doctor")  # a grid costs nothing there, so it needs no flag
