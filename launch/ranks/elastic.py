@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import logging
 import os
+import pickle
 import signal
 import threading
 import time
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed.elastic.rendezvous.registry as rendezvous
-from torch.distributed.elastic.agent.server.api import WorkerSpec
+from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.events import Event
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -124,8 +125,14 @@ class CellAgent(LocalElasticAgent):  # type: ignore[misc]
                 time.sleep(MONITOR_INTERVAL_S)
             self.deaths = self._dead()
             end(self.processes)
-            return super()._monitor_workers(worker_group)
-        result = super()._monitor_workers(worker_group)
+            return RunResult(WorkerState.FAILED)  # the deaths and the ranks' own accounts say the rest
+        try:
+            result = super()._monitor_workers(worker_group)
+        except (
+            EOFError,
+            pickle.UnpicklingError,
+        ):  # torch reads a rank's pickled traceback: cut off, by SIGTERM or a full disk
+            result = RunResult(WorkerState.FAILED)
         if result.is_failed():  # one has died since our look, and the agent has ended the others with SIGTERM
             self.deaths = [d for d in self._dead() if d.code != -signal.SIGTERM or d.rank in result.failures]
         return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -126,6 +127,12 @@ def aborts_after(cell: Cell, device: torch.device, heartbeat: Heartbeat) -> dict
         time.sleep(0.2)  # so that rank 0 is waiting in its tear-down
         os.abort()
     return {"throughput": {"tokens_per_s": 1000.0}}
+
+
+def killed_and_peer_cut_off(cell: Cell, device: torch.device, heartbeat: Heartbeat) -> dict[str, Any]:
+    """Rank 1 is killed; rank 0, which loses it, ends while it still writes the traceback that torch's agent reads."""
+    pickle.dump = lambda *_: os._exit(1)  # the file is open by then, and empty
+    return killed(cell, device, heartbeat)
 
 
 def fails_at_once(cell: Cell, device: torch.device, heartbeat: Heartbeat) -> dict[str, Any]:

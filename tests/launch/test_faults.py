@@ -40,6 +40,7 @@ def test_every_rank_has_a_log_of_its_own_in_the_cells_folder(strike: Strike, tmp
         ("device_out_of_memory", "oom", "OutOfMemoryError"),
         ("memory_error", "oom", "MemoryError"),
         ("killed", "failed", "SIGKILL"),
+        ("killed_and_peer_cut_off", "failed", "SIGKILL"),
         ("exits_137", "failed", "exit code 137"),
         ("segfaults", "failed", "SIGSEGV"),
         ("disk_full", "failed", "OSError"),
