@@ -6,19 +6,20 @@ Plain numbers in, arrays out: many jobs, each at many guesses of what is not kno
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.links.collective_time import Network, collective_parts_s
+from analysis.links.collective_time import Group, Network, collective_parts_s
 from analysis.steptime.communication import BACKWARD, NOTHING, PASSES, Collective
 from configs.errors import choose
 from configs.layout import SCHEDULES
 
 Floats = NDArray[np.float64]
 Values = float | Floats  # one value, or one a guess
+CallParts = Callable[[str, float, Group], tuple[float, float]]  # (latency, transfer) seconds of op, bytes, group
 BACKWARD_SHARE = 2 / 3  # of a pass through the model: two matrix products for every one of the forward
 
 
@@ -127,8 +128,11 @@ def slowest_of(ranks: int) -> float:
     return math.sqrt(2 * math.log(ranks))
 
 
-def step_times(jobs: Sequence[Job], rates: Rates, network: Network) -> Breakdown:
-    """Where a step of each of `jobs` goes at each guess in `rates`, on `network`; parts of shape (jobs, guesses)."""
+def step_times(jobs: Sequence[Job], rates: Rates, network: Network | CallParts) -> Breakdown:
+    """Where a step of each of `jobs` goes at each guess in `rates`, on `network`; parts of shape (jobs, guesses).
+
+    network: stated links, or a function that gives the time of a call.
+    """
     sent = np.array([_by_window(job, network) for job in jobs], dtype=np.float64).reshape(len(jobs), 3, 2)
     unhidden, gradients, gathers = (
         sent[:, window, :1] + sent[:, window, 1:] / rates.link_efficiency for window in range(3)
@@ -158,7 +162,7 @@ def step_times(jobs: Sequence[Job], rates: Rates, network: Network) -> Breakdown
     return Breakdown(*(np.broadcast_to(getattr(parts, field.name), shape) for field in fields(parts)))
 
 
-def calibrated_efficiency(job: Job, rates: Rates, network: Network, measured_s: float) -> float:
+def calibrated_efficiency(job: Job, rates: Rates, network: Network | CallParts, measured_s: float) -> float:
     """The compute efficiency at which the model's step takes `measured_s`, everything else taken from `rates`.
 
     For one card, where little but compute is left. Above 1 the stated peak or FLOPs are wrong, which the caller should
@@ -175,11 +179,14 @@ def calibrated_efficiency(job: Job, rates: Rates, network: Network, measured_s: 
     return math.sqrt(low * high)
 
 
-def _by_window(job: Job, network: Network) -> list[tuple[float, float]]:
+def _by_window(job: Job, network: Network | CallParts) -> list[tuple[float, float]]:
     """(latency, transfer) seconds a step of what hides behind nothing, the last backward, and all passes."""
     sums = {NOTHING: [0.0, 0.0], BACKWARD: [0.0, 0.0], PASSES: [0.0, 0.0]}
     for call in job.collectives:
-        latency, transfer = collective_parts_s(call.op, call.size_bytes, call.of, network)
+        if isinstance(network, Network):
+            latency, transfer = collective_parts_s(call.op, call.size_bytes, call.of, network)
+        else:
+            latency, transfer = network(call.op, call.size_bytes, call.of)
         sums[call.hides_behind][0] += call.times * latency
         sums[call.hides_behind][1] += call.times * transfer
     return [(sums[window][0], sums[window][1]) for window in (NOTHING, BACKWARD, PASSES)]

@@ -19,12 +19,13 @@ def prediction_view(name: str, predictions: pd.DataFrame) -> Table:
     groups: dict[str, list[Row]] = {}
     for row in predictions.to_dict("records"):
         titles = [str(row[key]) for key in ("model", "mode", "scaling", "device") if row[key]]
-        heading = " · ".join([*titles, str(row["relative_to"]), str(row["method"])])
+        method, *links = split_remarks(row["method"])  # the links differ from row to row of one series
+        heading = " · ".join([*titles, str(row["relative_to"]), method])
         values = (
             number(row["cards"]),
             Estimate(number(row["tokens_per_s"]), number(row["low"]), number(row["high"])),
             Estimate(*(number(row[f"efficiency{end}"] * 100) for end in ("", "_low", "_high"))),
-            footnotes.mark(split_remarks(row["notes"])),
+            footnotes.mark([*links, *split_remarks(row["notes"])]),
         )
         groups.setdefault(heading, []).append(Row(values, ("",) * len(values), "predicted"))
     return Table(
