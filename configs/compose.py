@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -24,6 +24,8 @@ from configs.schema import Config
 
 CONFIG_DIR = str(Path(__file__).parent.resolve())
 ROOT = "config"
+# fields of the root that are one whole number
+_NUMBERS = ("cards", "seq_len", "micro_batch", "global_batch", "repeat")
 
 
 def register() -> None:
@@ -87,9 +89,35 @@ def compose_grid(overrides: list[str], sweep: bool = False) -> list[Config]:
                 _register_products(text for text in block if text.startswith("mode="))
                 for point in BasicSweeper.split_arguments(parser.parse_overrides([*block, *arguments]), None)[0]:
                     points[tuple(point)] = None
-            return [typed(compose(ROOT, overrides=list(point))) for point in points]
+            return _composed(points, parser)
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(error, arguments) from None
+
+
+def _composed(points: Iterable[tuple[str, ...]], parser: OverridesParser) -> list[Config]:
+    """Every point as a Config. Points that differ only in whole numbers at the root are composed once: that is slow.
+
+    Where something refers to another field by interpolation, a number may matter elsewhere: each is composed then.
+    """
+    made: dict[tuple[str, ...], Config | None] = {}
+    configs = []
+    for point in points:
+        numbers: dict[str, Any] = {}
+        rest: list[str] = []
+        for text, override in zip(point, parser.parse_overrides(list(point)), strict=True):
+            value = override.value()
+            if override.key_or_group in _NUMBERS and type(value) is int:
+                numbers[override.key_or_group] = value
+            else:
+                rest.append(text)
+        key = tuple(rest)
+        if key not in made:
+            composed = compose(ROOT, overrides=rest)
+            fixed = "${" not in OmegaConf.to_yaml(composed, resolve=False)
+            made[key] = typed(composed) if fixed else None
+        base = made[key]
+        configs.append(typed(compose(ROOT, overrides=list(point))) if base is None else replace(base, **numbers))
+    return configs
 
 
 def mode_by_grammar(name: str) -> dict[str, Any] | None:
@@ -139,6 +167,9 @@ def rewrite(overrides: Iterable[str]) -> list[str]:
             result.append(f"price_sheets=[{','.join(map(_quoted, names))}]")
         elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir|out)=([^'\"].*)", override):
             result.append(f"{match[1]}={_quoted(match[2])}")
+        elif match := re.fullmatch(r"machine=([\w,]+)", override):
+            # a machine may be called by a bare number, which Hydra would not take for a name
+            result.append("machine=" + ",".join(_quoted(n) if n.isdigit() else n for n in match[1].split(",")))
         elif _is_open_mapping(override.partition("=")[0].split(".")):
             result.append(f"++{override}")
         else:

@@ -6,10 +6,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
-from configs.cell import from_dict
-from configs.errors import ConfigError
+from configs.groups import load_group
 from configs.schema import Machine
 
 FOLDER = Path(__file__).parent / "machine"
@@ -17,18 +14,7 @@ FOLDER = Path(__file__).parent / "machine"
 
 def load_machines(folder: Path = FOLDER) -> dict[str, Machine]:
     """Every machine of `folder` by its name. Raises ConfigError on a file that is no machine."""
-    machines = {}
-    for file in sorted(folder.glob("*.yaml")):
-        where = f"machine/{file.name}"
-        try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError(where, f"cannot be read: {' '.join(str(error).split())}") from None
-        if not isinstance(content, dict):
-            raise ConfigError(where, "is not a mapping of a machine's fields")
-        machine = from_dict(Machine, content, where)
-        machines[machine.name] = machine
-    return machines
+    return {machine.name: machine for machine in load_group(Machine, folder).values()}
 
 
 def machine_for(card_name: str | None, machines: Mapping[str, Machine]) -> tuple[Machine | None, str]:

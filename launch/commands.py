@@ -18,6 +18,7 @@ from launch.cli import COMMANDS
 # command -> where its function is; `import` takes files beside its overrides
 FUNCTIONS = {
     "run": "launch.run:run_command",
+    "plan": "launch.plan:plan_command",
     "report": "launch.report:report_command",
     "predict": "launch.predict:predict_command",
     "decide": "launch.decide:decide_command",

@@ -203,7 +203,7 @@ def roles_of(frame: pd.DataFrame, every_stage: bool = False) -> Roles:
         pp=pp,
         shards=np.where(fully_sharded > 0, dp / copies, 1.0),
         fully_sharded=fully_sharded,
-        replicated=((dp > 1) & (fully_sharded == 0)).astype(np.float64),
+        replicated=((dp > 1) & (fully_sharded == 0) & (number("zero_stage") == 0)).astype(np.float64),
         zero_stage=number("zero_stage"),
         offload_optimizer=offload("optimizer", "all"),
         offload_parameters=offload("all"),
@@ -220,7 +220,8 @@ def roles_of(frame: pd.DataFrame, every_stage: bool = False) -> Roles:
         seq_len=number("seq_len"),
         micro_batches=number("grad_accum"),
         fp32=precision("fp32"),
-        autocast=mixed * (1 - fully_sharded),
+        # not where the model itself is 16 bit: DeepSpeed's engine casts it, and LoRA's frozen weights need no fp32
+        autocast=mixed * (1 - fully_sharded) * (number("zero_stage") == 0) * (1 - method("lora")),
         half=half,
         fp16=precision("fp16"),
         eager=attention("eager"),
