@@ -57,7 +57,7 @@ def run_named(name: str, words: list[str]) -> int:
     if name == "import":
         from launch.importers import import_command
 
-        return import_command(files, configs[0], console)
+        return import_command(files, configs[0], console, [word.partition("=")[0] for word in overrides])
     return _command(name)(configs, console)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import results
 from configs.errors import ConfigError
-from launch.importers import import_nccl_tests, rated_link_gbps
+from launch.importers.nccl_tests import import_nccl_tests, rated_link_gbps
 from launch.study.collectives import load_link_model
 from results.store import collectives_frame, read_study, records
 
