@@ -203,6 +203,17 @@ class Decide:
 
 
 @dataclass(frozen=True)
+class WhatIf:
+    """A cluster other than the measured one, for `predict`; None keeps what was measured or the machine states."""
+
+    nodes: Optional[int] = None  # the cards are spread over so many; None: nodes filled one after the other
+    rails: Optional[int] = None  # network cards a node, each of machine.inter_node_gbps; None: one a card
+    oversubscription: Optional[float] = None  # what the nodes can send over what the upper stage carries, 1 or more
+    pod_nodes: int = 1  # nodes that reach each other below the oversubscribed stage
+    straggler_cv: Optional[float] = None  # standard deviation over mean of a rank's compute
+
+
+@dataclass(frozen=True)
 class Budget:
     """What a sweep may spend; None is no bound. Card-hours and money count the whole study, minutes this command."""
 
@@ -257,6 +268,7 @@ class Config:
     workload: Workload = field(default_factory=Workload)
     costs: Costs = field(default_factory=Costs)
     decide: Decide = field(default_factory=Decide)
+    whatif: WhatIf = field(default_factory=WhatIf)
     budget: Budget = field(default_factory=Budget)
     cluster: Cluster = field(default_factory=Cluster)
     cards: int = 1

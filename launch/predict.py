@@ -17,11 +17,10 @@ from analysis.tables.prediction import prediction_view
 from analysis.text import sayer
 from configs.cell import Cell, from_dict
 from configs.errors import ConfigError, choose
-from configs.schema import Config, Machine
+from configs.schema import Config, Machine, WhatIf
 from launch.render.csv import json_rows
 from launch.render.text import print_table
 from launch.study.load import Study, load_study
-from results.store import records
 
 FORMATS = ("text", "json")
 
@@ -32,9 +31,11 @@ def predict_command(configs: list[Config], console: Console) -> int:
     choose("format", first.format, FORMATS)
     study = load_study(first)
     for sentence in study.left_out:
-        console.print(f"warning: {sentence}", markup=False, highlight=False)
+        _warn(console, sentence)
     counts = sorted({config.cards for config in configs})
-    table = predict(study.cells, counts) if study.folder is None else _of_study(study, first.machine, counts, console)
+    if study.folder is None and first.whatif != WhatIf():
+        raise ConfigError("whatif", f"needs to know what {study.name} sends over its links", "study=NAME, not source=")
+    table = predict(study.cells, counts) if study.folder is None else _of_study(study, first, counts, console)
     if first.format == "json":
         print(json.dumps(json_rows(table), ensure_ascii=False, allow_nan=False, indent=1))
     else:
@@ -42,17 +43,20 @@ def predict_command(configs: list[Config], console: Console) -> int:
     return 0
 
 
-def _of_study(study: Study, machine: Machine, counts: list[int], console: Console) -> pd.DataFrame:
+def _of_study(study: Study, config: Config, counts: list[int], console: Console) -> pd.DataFrame:
     """From the step-time model where a cell's config is known, from the measurements alone for the rest."""
-    cells = dict(_cells(study))
-    stated = machine if machine.name != Machine().name else None  # named on the command line
-    table, used, skipped = predict_study(study.cells, cells, counts, _links(study, console), stated)
+    cells = dict(_cells(study, console))
+    stated = config.machine if config.machine.name != Machine().name else None  # named on the command line
+    table, used, skipped = predict_study(study.cells, cells, counts, _links(study, console), stated, config.whatif)
     for sentence in skipped:
-        console.print(f"warning: {sentence}", markup=False, highlight=False)
+        _warn(console, sentence)
     rest = study.cells[~used]
     if len(rest) and (is_measured(rest) & texts(rest, "benchmark").isin(["", "finetune"]).to_numpy()).any():
-        alone = predict(rest, counts)
-        table = pd.concat([table, alone], ignore_index=True) if len(table) else alone
+        if config.whatif != WhatIf():
+            _warn(console, "whatif does not apply to imported cells, LoRA and offloading: they are left out")
+        else:
+            alone = predict(rest, counts)
+            table = pd.concat([table, alone], ignore_index=True) if len(table) else alone
     if table.empty and used.any():
         raise ConfigError("cards", "no measured mode allows any of these counts", skipped[0])
     if table.empty:
@@ -60,13 +64,19 @@ def _of_study(study: Study, machine: Machine, counts: list[int], console: Consol
     return table
 
 
-def _cells(study: Study) -> Iterator[tuple[str, Cell]]:
-    """(cell_id, cell) of every record that holds a whole config; imported ones do not."""
-    if study.folder is None:
-        return
-    for record in records(study.folder):
-        if record.benchmark == "finetune" and record.config:
-            yield record.cell_id, from_dict(Cell, record.config, f"record {record.cell_id}")
+def _cells(study: Study, console: Console) -> Iterator[tuple[str, Cell]]:
+    """(cell_id, cell) of every fine-tune record whose config can be read; imported ones hold none."""
+    for cell_id, settings in study.settings.items():
+        if not {"model", "mode", "recipe", "cards"} <= set(settings):
+            continue
+        try:
+            yield cell_id, from_dict(Cell, settings, "config")
+        except (ConfigError, TypeError) as error:  # of another version
+            _warn(console, f"{cell_id} is predicted from its measurement alone: {error}")
+
+
+def _warn(console: Console, sentence: str) -> None:
+    console.print(f"warning: {sentence}", markup=False, highlight=False)
 
 
 def _links(study: Study, console: Console) -> LinkModel | None:
@@ -76,5 +86,5 @@ def _links(study: Study, console: Console) -> LinkModel | None:
     try:
         return fit_links(study.collectives)
     except ConfigError as error:
-        console.print(f"warning: the links are not fitted: {error}", markup=False, highlight=False)
+        _warn(console, f"the links are not fitted: {error}")
         return None

@@ -26,6 +26,7 @@ class Network:
     """The links of a cluster.
 
     oversubscription: how many times more the nodes can send than the upper stage carries, past `pod_nodes` nodes.
+    rails: network cards of a node, None for one a card.
     """
 
     intra: Link
@@ -33,6 +34,7 @@ class Network:
     cards_per_node: int
     oversubscription: float = 1.0
     pod_nodes: int = 1
+    rails: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,13 @@ def bus_bandwidth_gbps(of: Group, network: Network) -> float:
     if of.nodes == 1:
         return network.intra.bandwidth_gbps
     shared = network.oversubscription if of.nodes > network.pod_nodes else 1.0
-    across = network.inter.bandwidth_gbps * of.ranks_per_node / shared
+    across = network.inter.bandwidth_gbps * of.ranks_per_node * rail_share(network) / shared
     return min(network.intra.bandwidth_gbps, across) if of.ranks_per_node > 1 else across
+
+
+def rail_share(network: Network) -> float:
+    """Network cards that a card has to itself while all cards of its node send; 1 unless `rails` says otherwise."""
+    return 1.0 if network.rails is None else network.rails / network.cards_per_node
 
 
 def collective_parts_s(op: str, size_bytes: float, of: Group, network: Network) -> tuple[float, float]:
@@ -72,8 +79,8 @@ def collective_parts_s(op: str, size_bytes: float, of: Group, network: Network) 
     if of.ranks == 1:
         return 0.0, 0.0
     if op == "send_recv":
-        link = network.intra if of.nodes == 1 else network.inter
-        return link.latency_us * 1e-6, size_bytes / (link.bandwidth_gbps * 1e9)
+        link, share = (network.intra, 1.0) if of.nodes == 1 else (network.inter, rail_share(network))
+        return link.latency_us * 1e-6, size_bytes / (link.bandwidth_gbps * share * 1e9)
     transfer = bus_factor(op, of.ranks) * size_bytes / (bus_bandwidth_gbps(of, network) * 1e9)
     return latency_us(op, of, network) * 1e-6, transfer
 

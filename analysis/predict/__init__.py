@@ -43,7 +43,7 @@ def predict(
     measured count) with its interval, method, notes ("; " between them).
     Raises ConfigError on a card count that is none, and where nothing was measured.
     """
-    wanted = _checked_counts(cards)
+    wanted = checked_counts(cards)
     if cards_per_node is not None and cards_per_node < 1:
         raise ConfigError("cards_per_node", f"{cards_per_node} is not a number of cards", "a positive whole number")
     if border_slowdown is not None and not border_slowdown > 0:
@@ -54,7 +54,8 @@ def predict(
     return pd.concat(tables, ignore_index=True)
 
 
-def _checked_counts(cards: Iterable[int]) -> list[int]:
+def checked_counts(cards: Iterable[int]) -> list[int]:
+    """`cards` as they are. Raises ConfigError for none, and for what is no count."""
     counts = list(cards)
     for count in counts:
         if isinstance(count, bool) or not 1 <= count <= MOST_CARDS or count != int(count):

@@ -49,7 +49,8 @@ class CallTime:
 class Links:
     """What is known of the links of a study. stated: False for a bandwidth that the sheet does not give.
 
-    processor: ranks stand in for cards, so they share cores with what they send.
+    processor: ranks stand in for cards, so they share cores with what they send. measured_on: the network that `fitted`
+    was measured on, where `sheet` is another: curves are stretched by the ratio of the two.
     """
 
     fitted: LinkModel | None
@@ -57,6 +58,7 @@ class Links:
     intra_stated: bool = True
     inter_stated: bool = True
     processor: bool = False
+    measured_on: Network | None = None
     _known: dict[tuple[str, float, Group], CallTime] = field(default_factory=dict, compare=False, repr=False)
 
     def measured(self, nodes: int) -> bool:
@@ -100,11 +102,18 @@ class Links:
         stand_in = op if op in ops else "all_reduce" if "all_reduce" in ops else min(ops)
         share = 1.0 if stand_in == op else bus_factor(op, of.ranks) / bus_factor(stand_in, of.ranks)
         at = self.fitted.time(stand_in, size_bytes, of.ranks, of.nodes)
+        stretched = self._stretch(op, size_bytes, of)
         low = at.time_us / (1 + UNKNOWN_ERROR) if at.low_us is None else at.low_us
         high = at.time_us * (1 + UNKNOWN_ERROR) if at.high_us is None else at.high_us
         high = min(high, at.time_us * LARGEST_FACTOR)
-        seconds = share * 1e-6
+        seconds = share * stretched * 1e-6
         return CallTime(0.0, at.time_us * seconds, low * seconds, high * seconds)
+
+    def _stretch(self, op: str, size_bytes: float, of: Group) -> float:
+        if self.measured_on is None:
+            return 1.0
+        here, there = (sum(collective_parts_s(op, size_bytes, of, net)) for net in (self.sheet, self.measured_on))
+        return here / there if there > 0 else 1.0
 
 
 def study_links(fitted: LinkModel | None, machine: Machine, cards_per_node: int) -> Links:

@@ -10,7 +10,7 @@ so that every measurement narrows what it bears on and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,13 +21,13 @@ from analysis.steptime.call_times import Links
 from analysis.steptime.plan import NORMAL_95, SHEET_ONLY, Calibration
 
 OPEN_SIGMA = 3.0  # of what measured steps alone decide
-LEAST_NOISE = 0.005  # no step time repeats better
+LEAST_NOISE = 0.01  # no cell repeats better
 MODE_SIGMA = 0.05  # what a mode's kernels differ from another's on the same card
 WALK_SIGMA, PROCESSOR_WALK_SIGMA = 0.05, 0.2  # what the model leaves out, a doubling
 OVERHEAD_SHARE = 0.05  # of the shortest measured step: the most that is taken for overhead before it is fitted
 DERIVATIVE_STEP = 1e-4
 WIDEST_SECANT = 0.5  # in which a quantity is moved to see what it does to a prediction
-ROUNDS = 12
+ROUNDS, SETTLED = 12, 1e-9
 COMPUTE, INTRA, INTER, CURVE_INTRA, CURVE_INTER, OVERLAP, OVERHEAD = QUANTITIES = range(7)
 
 
@@ -66,48 +66,71 @@ class Step:
     high_s: float
 
 
-def predict_steps_from(known: Knowledge, measured: Sequence[Observed], wanted: Sequence[Case]) -> list[Step]:
-    """The step of every one of `wanted`, in order, given the steps that were `measured`; none is allowed too."""
-    if not wanted:
-        return []
+@dataclass(frozen=True)
+class Conditioned:
+    """What is known once the measured steps have spoken; `known` with compute anchored on the smallest of them.
+
+    found: best move of each quantity, in its logarithm. weights, slopes, covariance: of the measured steps.
+    """
+
+    known: Knowledge
+    cases: tuple[Case, ...]
+    prior: Floats
+    found: Floats
+    weights: Floats
+    slopes: Floats
+    covariance: Floats
+
+    def steps(self, wanted: Sequence[Case], asked: Knowledge | None = None) -> list[Step]:
+        """The step of every one of `wanted`, in order.
+
+        asked: the rates and links to predict on, None for those that were measured; its calibration is not read.
+        """
+        if not wanted:
+            return []
+        known = replace(asked or self.known, calibration=self.known.calibration)
+        effects = _slopes(known, wanted, self.found, np.minimum(np.sqrt(np.diag(self.prior)), WIDEST_SECANT))
+        centre = np.log(_steps_s(known, wanted, self.found))
+        variance = np.einsum("ij,jk,ik->i", effects, self.prior, effects) + _own_left_out(wanted, self._origins, known)
+        if self.cases:
+            across = _left_out(wanted, self.cases, self._origins, known)
+            centre = centre + across @ self.weights
+            cross = effects @ self.prior @ self.slopes.T + across
+            variance = variance - np.einsum("ij,ji->i", cross, np.linalg.solve(self.covariance, cross.T))
+        spread = NORMAL_95 * np.sqrt(np.maximum(variance, LEAST_NOISE**2))
+        return [
+            Step(math.exp(middle), math.exp(middle - width), math.exp(middle + width))
+            for middle, width in zip(centre, spread, strict=True)
+        ]
+
+    @property
+    def _origins(self) -> dict[str, int]:
+        return _smallest(self.cases)
+
+
+def condition(known: Knowledge, measured: Sequence[Observed]) -> Conditioned:
+    """`known` after the steps that were `measured`; none is allowed too."""
     known, open_compute = _anchored(known, measured)
-    sigma = _sigmas(known, open_compute)
-    walk = PROCESSOR_WALK_SIGMA if known.links.processor else WALK_SIGMA
-    cases = [seen.case for seen in measured]
-    origins = {case.mode: min(c.job.cards for c in cases if c.mode == case.mode) for case in cases}
-    for case in wanted:
-        origins.setdefault(case.mode, min((c.job.cards for c in cases), default=1))
+    prior = np.diag(_sigmas(known, open_compute) ** 2)
+    cases = tuple(seen.case for seen in measured)
     found: Floats = np.zeros(len(QUANTITIES), dtype=np.float64)
-    weights: Floats = np.zeros(len(measured), dtype=np.float64)
-    prior = np.diag(sigma**2)
-    if measured:
+    weights: Floats = np.zeros(len(cases), dtype=np.float64)
+    slopes = covariance = np.zeros((0, 0), dtype=np.float64)
+    if cases:
         noise = np.diag([max(seen.noise, LEAST_NOISE) ** 2 for seen in measured])
-        own = _left_out(cases, cases, origins, walk) + noise
+        own = _left_out(cases, cases, _smallest(cases), known) + noise
         steps = np.log([seen.step_s for seen in measured])
         for _ in range(ROUNDS):
             slopes = _slopes(known, cases, found, np.full(len(QUANTITIES), DERIVATIVE_STEP))
-            expected = np.log(_steps_s(known, cases, found))
-            weights = np.asarray(
-                np.linalg.solve(slopes @ prior @ slopes.T + own, steps - expected + slopes @ found), dtype=np.float64
-            )
+            covariance = slopes @ prior @ slopes.T + own
+            missed = steps - np.log(_steps_s(known, cases, found)) + slopes @ found
+            weights = np.asarray(np.linalg.solve(covariance, missed), dtype=np.float64)
             moved: Floats = np.clip(prior @ slopes.T @ weights, found - 1, found + 1)
-            settled = np.abs(moved - found).max() < 1e-9
+            settled = np.abs(moved - found).max() < SETTLED
             found = moved
             if settled:
                 break
-    centre = np.log(_steps_s(known, wanted, found))
-    effects = _slopes(known, wanted, found, np.minimum(sigma, WIDEST_SECANT))
-    variance = np.diag(effects @ prior @ effects.T + _left_out(wanted, wanted, origins, walk)).copy()
-    if measured:
-        across = _left_out(wanted, cases, origins, walk)
-        centre = centre + across @ weights
-        cross = effects @ prior @ slopes.T + across
-        variance -= np.einsum("ij,ji->i", cross, np.linalg.solve(slopes @ prior @ slopes.T + own, cross.T))
-    spread = NORMAL_95 * np.sqrt(np.maximum(variance, LEAST_NOISE**2))
-    return [
-        Step(math.exp(middle), math.exp(middle - width), math.exp(middle + width))
-        for middle, width in zip(centre, spread, strict=True)
-    ]
+    return Conditioned(known, cases, prior, found, weights, slopes, covariance)
 
 
 def _anchored(known: Knowledge, measured: Sequence[Observed]) -> tuple[Knowledge, bool]:
@@ -183,13 +206,29 @@ def _slopes(known: Knowledge, cases: Sequence[Case], at: Floats, width: Floats) 
     return np.stack(columns, axis=1)
 
 
-def _left_out(first: Sequence[Case], second: Sequence[Case], origins: dict[str, int], walk: float) -> Floats:
+def _smallest(cases: Sequence[Case]) -> dict[str, int]:
+    """The smallest measured count of each mode, where its walk starts."""
+    return {case.mode: min(c.job.cards for c in cases if c.mode == case.mode) for case in cases}
+
+
+def _doublings(cases: Sequence[Case], origins: Mapping[str, int]) -> Floats:
+    """From where the walk of each case's mode starts; a mode that was not measured starts as early as any."""
+    earliest = min(origins.values(), default=1)
+    return np.array([math.log2(case.job.cards / origins.get(case.mode, earliest)) for case in cases])
+
+
+def _own_left_out(cases: Sequence[Case], origins: Mapping[str, int], known: Knowledge) -> Floats:
+    """Variance of what the model leaves out of each case."""
+    return MODE_SIGMA**2 + _walk(known) ** 2 * np.abs(_doublings(cases, origins))
+
+
+def _left_out(first: Sequence[Case], second: Sequence[Case], origins: Mapping[str, int], known: Knowledge) -> Floats:
     """Covariance of what the model leaves out of the cells `first` and `second`."""
-    found = np.zeros((len(first), len(second)))
-    for i, one in enumerate(first):
-        for j, other in enumerate(second):
-            if one.mode == other.mode:
-                a, b = (math.log2(case.job.cards / origins[case.mode]) for case in (one, other))
-                shared = min(abs(a), abs(b)) if a * b > 0 else 0.0
-                found[i, j] = MODE_SIGMA**2 + walk**2 * shared
-    return found
+    a, b = _doublings(first, origins)[:, None], _doublings(second, origins)[None, :]
+    same = np.array([case.mode for case in first])[:, None] == np.array([case.mode for case in second])[None, :]
+    shared = np.where(a * b > 0, np.minimum(np.abs(a), np.abs(b)), 0.0)
+    return np.where(same, MODE_SIGMA**2 + _walk(known) ** 2 * shared, 0.0)
+
+
+def _walk(known: Knowledge) -> float:
+    return PROCESSOR_WALK_SIGMA if known.links.processor else WALK_SIGMA

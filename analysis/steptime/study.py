@@ -6,43 +6,27 @@ mode on the study's links. Series that the model has no terms for are left to `a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.links import LinkModel
-from analysis.predict import COLUMNS
-from analysis.scaling import HIGH, LOW, MEDIAN
-from analysis.scaling.series import is_measured, label_series, numbers
-from analysis.steptime import Job, Rates
+from analysis.predict import COLUMNS, checked_counts
+from analysis.steptime import Job
 from analysis.steptime.call_times import Links, study_links
-from analysis.steptime.condition import Case, Knowledge, Observed, predict_steps_from
-from analysis.steptime.plan import plan_job
+from analysis.steptime.cells import Measured, job_at, job_of, measured_cells, own_rates, same_compute
+from analysis.steptime.condition import Case, Conditioned, Knowledge, Observed, condition
 from analysis.steptime.target import Target, target_at
+from analysis.steptime.whatif import cards_a_node, changed, check_what_if, in_words
 from configs.cell import Cell
 from configs.errors import ConfigError
-from configs.schema import Machine
+from configs.schema import Machine, WhatIf
 
-
-@dataclass(frozen=True)
-class Measured:
-    """One measured cell. mode: the family's name. series: its number, from `label_series`."""
-
-    cell: Cell
-    series: int
-    model: str
-    mode: str
-    scaling: str
-    device: str
-    cores: float
-    nodes: int
-    step_s: float
-    noise: float
-    tokens_per_s: float
+AS_MEASURED = WhatIf()
 
 
 def predict_study(
@@ -51,165 +35,128 @@ def predict_study(
     counts: Sequence[int],
     links: LinkModel | None,
     machine: Machine | None = None,
+    what_if: WhatIf = AS_MEASURED,
 ) -> tuple[pd.DataFrame, NDArray[np.bool_], list[str]]:
     """(predictions, rows of `frame` that were used, sentences on counts that no row is given for).
 
-    frame: a study's cells; `cells`: their configs by cell_id. counts: card counts, each for every measured mode.
-    links: fitted from the study's collectives, None where it has none. machine: whose data sheet to take, None: the
-    cells' own.
-    Predictions have the columns of `analysis.predict.predict`.
+    frame: a study's cells; `cells`: their configs by cell_id. counts: card counts, each for every measured mode. links:
+    fitted from the study's collectives, None where it has none. machine: whose data sheet to take, None: the cells'
+    own. what_if: the cluster to predict on, where it is not the measured one.
+    Predictions have the columns of `analysis.predict.predict`. Raises ConfigError on counts and what-ifs out of range.
     """
-    measured, used = _measured(frame, cells)
+    check_what_if(what_if)
+    wanted = sorted(set(checked_counts(counts)))
+    measured, used = measured_cells(frame, cells)
     rows: list[dict[str, object]] = []
     skipped: list[str] = []
-    for together in _same_compute(measured):
-        rows += _predict(together, counts, links, machine, skipped)
+    for together in same_compute(measured):
+        stated = machine or together[0].cell.machine
+        calibrated = _calibrate(together, links, stated)
+        for number in dict.fromkeys(one.series for one in together):
+            own = sorted((one for one in together if one.series == number), key=lambda one: one.cell.cards)
+            rows += _series(_Series(own, together, calibrated, what_if), wanted, skipped)
     return pd.DataFrame(rows, columns=list(COLUMNS)), used, skipped
 
 
-def why_not_modelled(cell: Cell) -> str | None:
-    """What of the cell the step-time model has no terms for; None where it has all."""
-    if cell.benchmark.name != "finetune":
-        return f"benchmark={cell.benchmark.name}"
-    if cell.recipe.method != "full":
-        return f"recipe.method={cell.recipe.method}"
-    if cell.mode.offload != "none":
-        return f"mode.offload={cell.mode.offload}"
-    return None
+@dataclass(frozen=True)
+class _Series:
+    """own: the measured cells of one series, ascending. together: all that tell of its compute."""
+
+    own: list[Measured]
+    together: list[Measured]
+    calibrated: Conditioned
+    what_if: WhatIf
+
+    @property
+    def name(self) -> str:
+        return f"{self.own[0].model} {self.own[0].mode}"
+
+    @property
+    def links(self) -> Links:
+        return self.calibrated.known.links
+
+    @cached_property
+    def useful_share(self) -> float:
+        """Of the tokens of a step, those that carry loss."""
+        per_node = self.links.sheet.cards_per_node
+        return float(np.median([one.tokens_per_s * one.step_s / job_of(one, per_node).tokens for one in self.own]))
+
+    @cached_property
+    def base_rate(self) -> float:
+        """Tokens/s at the smallest measured count."""
+        base = self.own[0].cell.cards
+        return float(np.median([one.tokens_per_s for one in self.own if one.cell.cards == base]))
 
 
-def _measured(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> tuple[list[Measured], NDArray[np.bool_]]:
-    if frame.empty:
-        return [], np.zeros(0, dtype=bool)
-    labels = label_series(frame)
-    step, low, high = (numbers(frame, name) for name in (MEDIAN, LOW, HIGH))
-    rate, nodes = numbers(frame, "throughput.tokens_per_s"), numbers(frame, "parallel.nodes")
-    cores = numbers(frame, "device.cores")
-    good = is_measured(frame) & (step > 0)
-    found = []
-    for at, (cell_id, label) in enumerate(zip(frame["cell_id"], labels.to_dict("records"), strict=True)):
-        cell = cells.get(cell_id)
-        good[at] = good[at] and cell is not None and why_not_modelled(cell) is None
-        if cell is None or not good[at]:
-            continue
-        within = math.log(high[at] / low[at]) / (2 * 1.96) if high[at] > low[at] > 0 else 0.0
-        found.append(
-            Measured(
-                cell=cell,
-                series=int(label["series"]),
-                model=str(label["model"]),
-                mode=str(label["mode"]),
-                scaling=str(label["scaling"]),
-                device=str(label["device"]),
-                cores=float(cores[at]),
-                nodes=int(nodes[at]) if nodes[at] >= 1 else 1,
-                step_s=float(step[at]),
-                noise=within,
-                tokens_per_s=float(rate[at]),
-            )
-        )
-    return found, good
-
-
-def _same_compute(measured: Sequence[Measured]) -> Iterator[list[Measured]]:
-    """The cells of one model, recipe, sequence length and card: what one tells of compute holds for all."""
-    groups: dict[tuple[object, ...], list[Measured]] = {}
-    for one in measured:
-        cell = one.cell
-        key = (one.model, one.device, cell.seq_len, repr(cell.recipe), cell.cluster.threads_per_rank)
-        groups.setdefault(key, []).append(one)
-    yield from groups.values()
-
-
-def _predict(
-    together: list[Measured],
-    counts: Sequence[int],
-    links: LinkModel | None,
-    machine: Machine | None,
-    skipped: list[str],
-) -> Iterator[dict[str, object]]:
-    machine = machine or together[0].cell.machine
+def _calibrate(together: Sequence[Measured], links: LinkModel | None, machine: Machine) -> Conditioned:
     crossing = [one.cell.cards // one.nodes for one in together if one.nodes > 1]
-    per_node = max(crossing, default=machine.cards_per_node)
-    known = Knowledge(_rates(machine, together), study_links(links, machine, per_node))
-    seen = [Observed(Case(one.mode, _job(one, per_node)), one.step_s, one.noise) for one in together]
-    for number in dict.fromkeys(one.series for one in together):
-        own = sorted((one for one in together if one.series == number), key=lambda one: one.cell.cards)
-        targets: list[tuple[int, Target]] = []
-        for count in sorted(set(counts)):
-            try:
-                targets.append((count, target_at(own[-1].cell, count)))
-            except ConfigError as error:
-                skipped.append(f"{own[0].model} {own[0].mode} is not predicted at {count} cards: {error}")
-        cases = [Case(own[0].mode, _target_job(own[-1], target, per_node)) for _, target in targets]
-        steps = predict_steps_from(known, seen, cases)
-        base = own[0]
-        base_cards = base.cell.cards
-        base_rate = float(np.median([one.tokens_per_s for one in own if one.cell.cards == base_cards]))
-        useful = float(np.median([one.tokens_per_s * one.step_s / _job(one, per_node).tokens for one in own]))
-        for (count, target), case, step in zip(targets, cases, steps, strict=True):
-            rates = [useful * case.job.tokens / s for s in (step.step_s, step.high_s, step.low_s)]
-            share = [rate / (base_rate / base_cards * count) for rate in rates]
-            notes = [*target.notes]
-            if count not in {one.cell.cards for one in own}:
-                notes += _border(case.job, known.links, together)
-            values = (
-                *(base.model, base.mode, base.scaling, base.device, count, *rates, *share),
-                f"relative to {_cards([base_cards])}",
-                _method(own, together, case.job, known.links),
-                "; ".join(notes),
-            )
-            yield dict(zip(COLUMNS, values, strict=True))
+    in_one = max((one.cell.cards for one in together if one.nodes == 1), default=1)
+    per_node = max(crossing, default=max(machine.cards_per_node, in_one))
+    known = Knowledge(own_rates(machine, together), study_links(links, machine, per_node))
+    return condition(
+        known, [Observed(Case(one.mode, job_of(one, per_node)), one.step_s, one.noise) for one in together]
+    )
 
 
-def _rates(machine: Machine, together: Sequence[Measured]) -> Rates:
-    """The machine's, or those of a machine whose every second is compute where its sheet says nothing of it."""
-    precision = together[0].cell.recipe.precision
-    peak = machine.peak_tflops.get({"bf16_pure": "bf16"}.get(precision, precision))
-    if peak and machine.memory_gbps:
-        return Rates(peak_tflops=peak, memory_gbps=machine.memory_gbps)
-    smallest = min(together, key=lambda one: one.cell.cards)
-    job = _job(smallest, machine.cards_per_node)
-    return Rates(peak_tflops=job.flops * job.micro_batches / smallest.step_s / 1e12, memory_gbps=math.inf)
+def _series(series: _Series, counts: Sequence[int], skipped: list[str]) -> Iterator[dict[str, object]]:
+    """One row a count that the mode allows; the others are named in `skipped`."""
+    like = series.own[-1]
+    by_node: dict[int, list[tuple[Target, Case]]] = {}
+    for count in counts:
+        try:
+            per_node = cards_a_node(series.what_if, count, series.links.sheet.cards_per_node)
+            target = target_at(like.cell, count)
+        except ConfigError as error:
+            skipped.append(f"{series.name} is not predicted at {count} cards: {error}")
+            continue
+        by_node.setdefault(per_node, []).append((target, Case(like.mode, job_at(like, target, per_node))))
+    for per_node, targets in by_node.items():
+        asked = series.calibrated.known
+        if series.what_if != AS_MEASURED:
+            asked = changed(asked, series.what_if, per_node)
+        steps = series.calibrated.steps([case for _, case in targets], asked)
+        for (target, case), step in zip(targets, steps, strict=True):
+            seconds = step.step_s, step.high_s, step.low_s
+            yield _row(series, target, case.job, [case.job.tokens / s for s in seconds], asked.links)
 
 
-def _job(one: Measured, per_node: int) -> Job:
-    cell, on_node = one.cell, one.cell.cards // one.nodes if one.nodes > 1 else max(per_node, one.cell.cards)
-    target = Target(cell.mode, cell.layout, cell.micro_batch, cell.grad_accum, ())
-    return _modelled(one, target, on_node)
+def _row(series: _Series, target: Target, job: Job, rates: Sequence[float], links: Links) -> dict[str, object]:
+    base = series.own[0]
+    rates = [series.useful_share * rate for rate in rates]
+    shares = [rate / (series.base_rate / base.cell.cards * job.cards) for rate in rates]
+    values = (
+        *(base.model, base.mode, base.scaling, base.device, job.cards),
+        *rates,
+        *shares,
+        f"relative to {_cards([base.cell.cards])}",
+        _method(series, job, links),
+        "; ".join([*target.notes, *_notes(series, job, shares[0], links)]),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
 
 
-def _target_job(like: Measured, target: Target, per_node: int) -> Job:
-    return _modelled(like, target, per_node)
-
-
-def _modelled(like: Measured, target: Target, per_node: int) -> Job:
-    """The job of `target`; where ranks are more than a processor's cores they take turns, and all compute stretches."""
-    cell = like.cell
-    job = plan_job(cell.shape, target.mode, target.layout, cell.recipe, target.batch(cell.seq_len), per_node)
-    ranks = min(target.layout.world_size, per_node)
-    turns = max(1.0, ranks * cell.cluster.threads_per_rank / like.cores) if like.cores > 0 else 1.0
-    return replace(job, flops=job.flops * turns, memory_bytes=job.memory_bytes * turns)
-
-
-def _method(own: Sequence[Measured], together: Sequence[Measured], job: Job, links: Links) -> str:
+def _method(series: _Series, job: Job, links: Links) -> str:
     """What a row rests on, in words."""
-    parts = [f"step-time model, calibrated on {own[0].mode} at {_cards(one.cell.cards for one in own)}"]
-    others = dict.fromkeys(one.mode for one in together if one.mode != own[0].mode)
+    own = series.own[0].mode
+    basis = f"step-time model, calibrated on {own} at {_cards(one.cell.cards for one in series.own)}"
+    others = dict.fromkeys(one.mode for one in series.together if one.mode != own)
     if others:
-        parts[0] += f" and on {', '.join(others)}"
+        basis += f" and on {', '.join(others)}"
     nodes = sorted({min(call.of.nodes, 2) for call in job.collectives})
-    return "; ".join([*parts, *(links.basis(n) for n in nodes)])
+    said = [basis, *(links.basis(n) for n in nodes), in_words(series.what_if)]
+    return "; ".join(part for part in said if part)
 
 
-def _border(job: Job, links: Links, together: Sequence[Measured]) -> list[str]:
+def _notes(series: _Series, job: Job, efficiency: float, links: Links) -> Iterator[str]:
+    counts = {one.cell.cards for one in series.own}
     crosses = any(call.of.nodes > 1 for call in job.collectives)
-    if crosses and not links.measured(2) and not any(one.nodes > 1 for one in together):
-        return [f"crosses the node border ({links.sheet.cards_per_node} cards a node), which was not measured"]
-    return []
+    if crosses and not links.measured(2) and not any(one.nodes > 1 for one in series.together):
+        yield f"crosses the node border ({links.sheet.cards_per_node} cards a node), which was not measured"
+    if efficiency > 1 + 1e-9 and job.cards not in counts:
+        yield "above linear: fewer cards than the base" if job.cards < min(counts) else "above linear"
 
 
-def _cards(counts: object) -> str:
-    listed = [str(count) for count in sorted(set(counts))]  # type: ignore[call-overload]
+def _cards(counts: Iterable[int]) -> str:
+    listed = [str(count) for count in sorted(set(counts))]
     text = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
     return f"{text} card" if text == "1" else f"{text} cards"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -26,6 +28,7 @@ class Study:
     collectives: pd.DataFrame
     matmul: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: tuple[str, ...] = ()  # damaged records, columns of a CSV that nobody reads
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by cell_id: the config that it ran with
 
 
 def load_study(config: Config) -> Study:
@@ -45,10 +48,11 @@ def load_study(config: Config) -> Study:
         warnings.simplefilter("always")
         cells = read_study(folder)
         collectives, matmul = collectives_frame(folder), matmul_frame(folder)
-        kinds = {record.cell_id: record.config.get("machine", {}).get("device") for record in records(folder)}
+        settings = {record.cell_id: record.config for record in records(folder)}
+        kinds = {cell_id: config.get("machine", {}).get("device") for cell_id, config in settings.items()}
     if len(cells):
         cells["machine.device"] = cells["cell_id"].map(kinds)
-    return Study(folder.name, folder, cells, collectives, matmul, _said(caught))
+    return Study(folder.name, folder, cells, collectives, matmul, _said(caught), settings)
 
 
 def check_one_source(config: Config) -> None:

@@ -48,6 +48,12 @@ def test_a_source_without_a_good_row_is_refused(cardscale: CardScale, tmp_path: 
     assert done.stderr.startswith("source: holds no measured throughput")
 
 
+def test_a_what_if_needs_a_study(cardscale: CardScale, source: Path) -> None:
+    done = cardscale("predict", f"source={source}", "cards=32", "whatif.rails=4")
+    assert done.returncode == 2
+    assert done.stderr.startswith("whatif: needs to know what measured sends over its links")
+
+
 def write_cell(study: Path, cards: int, status: str = "ok") -> None:
     """A finished fine-tune cell of the tiny model under DDP, of 1 s on one card and nearly half of it on two."""
     cell = resolve(compose_config([f"cards={cards}"]))

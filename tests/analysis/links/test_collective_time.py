@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.links.collective_time import Group, Link, Network, bus_bandwidth_gbps, collective_s, group, latency_us
@@ -65,3 +67,12 @@ def test_half_the_efficiency_doubles_the_transfer_and_not_the_latency() -> None:
 )
 def test_a_group_lies_over_the_nodes_that_its_stride_reaches(size: int, stride: int, ranks: int, nodes: int) -> None:
     assert group(size, stride, cards_per_node=8) == Group(ranks, nodes)
+
+
+def test_half_of_the_rails_halve_what_leaves_a_node() -> None:
+    network = Network(Link(100, 0), Link(10, 0), 8)
+    half = replace(network, rails=4)
+    assert bus_bandwidth_gbps(Group(16, 2), network) == pytest.approx(80)
+    assert bus_bandwidth_gbps(Group(16, 2), half) == pytest.approx(40)
+    assert collective_s("send_recv", 1e9, Group(2, 2), half) == pytest.approx(0.2)  # its share of a shared card
+    assert bus_bandwidth_gbps(Group(8, 1), half) == pytest.approx(100)

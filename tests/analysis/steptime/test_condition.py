@@ -10,7 +10,7 @@ from analysis.links.collective_time import Group, Link, Network
 from analysis.steptime import Job, Rates, step_times
 from analysis.steptime.call_times import Links
 from analysis.steptime.communication import BACKWARD, NOTHING, Collective
-from analysis.steptime.condition import Case, Knowledge, Observed, Step, predict_steps_from
+from analysis.steptime.condition import Case, Knowledge, Observed, Step, condition
 from analysis.steptime.plan import Calibration
 
 SHEET = Network(Link(2.0, 0.0), Link(0.5, 0.0), cards_per_node=8)
@@ -38,7 +38,7 @@ def data_parallel(cards: int, nodes: int = 1, size: float = 1e8) -> Job:
 
 
 def predicted(job: Job, links: Links, *, mode: str = "ddp", measured: tuple[Observed, ...] = (MEASURED,)) -> Step:
-    return predict_steps_from(Knowledge(RATES, links, PLAIN), measured, [Case(mode, job)])[0]
+    return condition(Knowledge(RATES, links, PLAIN), measured).steps([Case(mode, job)])[0]
 
 
 def width(step: Step) -> float:
@@ -136,7 +136,7 @@ def test_two_cards_predict_four_and_eight_of_a_machine_that_the_defaults_do_not_
         rates = replace(rates, step_overhead_s=0.0)
         truth = step_times(jobs, rates, parts).total_s[:, 0] * np.exp(draw.normal(0, 0.01, 4))
         seen = [Observed(Case("ddp", job), step, 0.01) for job, step in zip(jobs[:2], truth[:2], strict=True)]
-        found = predict_steps_from(Knowledge(RATES, links, PLAIN), seen, [Case("ddp", job) for job in jobs[2:]])
+        found = condition(Knowledge(RATES, links, PLAIN), seen).steps([Case("ddp", job) for job in jobs[2:]])
         errors += [abs(step.step_s / true - 1) for step, true in zip(found, truth[2:], strict=True)]
         covered += [step.low_s <= true <= step.high_s for step, true in zip(found, truth[2:], strict=True)]
     assert np.median(errors) < 0.05

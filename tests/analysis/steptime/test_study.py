@@ -10,7 +10,8 @@ from analysis.links import LinkModel, fit_links
 from analysis.steptime.study import predict_study
 from configs.cell import Cell, resolve
 from configs.compose import compose_config
-from configs.schema import Machine
+from configs.errors import ConfigError
+from configs.schema import Machine, WhatIf
 
 PARAMETERS = 436_288  # of the tiny model, as its records state
 SLOW_GBPS = 0.01
@@ -133,3 +134,65 @@ def test_a_study_that_measured_nothing_predicts_nothing() -> None:
     assert table.empty
     assert not used.any()
     assert predict_study(pd.DataFrame(), {}, [2], None)[0].empty
+
+
+NODES_OF_FOUR = Machine("sheet", "cuda", intra_node_gbps=100.0, inter_node_gbps=0.004, cards_per_node=4)
+
+
+def step_s(what_if: WhatIf, cards: int = 8) -> float:
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
+    table, *_ = predict_study(frame, cells, [cards], None, NODES_OF_FOUR, what_if)
+    return float(16 * 128 / table["tokens_per_s"].iloc[0])
+
+
+def test_stragglers_cost_what_the_slowest_of_the_cards_lags() -> None:
+    # Compute of 8 cards is (1 - 0.015) / 8; the default spread is 0.5 %.
+    added = (1 - 0.015) / 8 * (0.05 - 0.005) * math.sqrt(2 * math.log(8))
+    assert step_s(WhatIf(straggler_cv=0.05)) == pytest.approx(step_s(WhatIf()) + added, rel=1e-6)
+
+
+def test_fewer_rails_and_an_oversubscribed_stage_slow_what_leaves_the_node() -> None:
+    # 2 x 7/8 x 436,288 x 4 B over 4 network cards at 0.75 x 4 MB/s; a quarter of the rails takes four times as long.
+    transfer = 2 * 7 / 8 * PARAMETERS * 4 / (4 * 0.75 * 0.004e9)
+    plain = step_s(WhatIf())
+    assert step_s(WhatIf(rails=1)) == pytest.approx(plain + 3 * transfer, rel=1e-6)
+    assert step_s(WhatIf(oversubscription=2.0)) == pytest.approx(plain + transfer, rel=1e-6)
+    assert step_s(WhatIf(oversubscription=2.0, pod_nodes=2)) == pytest.approx(plain, rel=1e-6)
+
+
+def test_one_large_node_has_no_border() -> None:
+    assert step_s(WhatIf(nodes=1)) < step_s(WhatIf()) < step_s(WhatIf(nodes=8))
+
+
+def test_curves_that_were_measured_across_nodes_are_stretched_to_the_asked_rails() -> None:
+    across = [2**k for k in range(10, 24, 2)]
+    curves = fit_links(
+        [{"op": "all_reduce", "bytes": s, "ranks": 8, "nodes": 2, "time_us": s / SLOW_GBPS / 1e3} for s in across]
+    )
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
+    sheet = replace(NODES_OF_FOUR, inter_node_gbps=1e-6)  # so slow that its latency does not count in the ratio
+    (as_it_is, *_), (halved, *_) = (
+        predict_study(frame, cells, [8], curves, sheet, what_if) for what_if in (WhatIf(), WhatIf(rails=2))
+    )
+    steps = [16 * 128 / table["tokens_per_s"].iloc[0] for table in (as_it_is, halved)]
+    assert steps[1] - steps[0] == pytest.approx(PARAMETERS * 4 / (SLOW_GBPS * 1e9), rel=1e-4)
+    assert halved["method"].iloc[0].endswith("links between nodes measured; what if: 2 rails a node")
+
+
+@pytest.mark.parametrize(
+    ("what_if", "said"),
+    [
+        (WhatIf(oversubscription=0.5), "whatif.oversubscription: 0.5 is out of range; 1 or more"),
+        (WhatIf(rails=0), "whatif.rails: 0 is out of range; 1 or more"),
+        (WhatIf(straggler_cv=float("nan")), "whatif.straggler_cv: nan is out of range"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(what_if: WhatIf, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        step_s(what_if)
+
+
+def test_nodes_that_the_cards_do_not_fill_evenly_are_left_out_and_said() -> None:
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
+    _, _, skipped = predict_study(frame, cells, [8], None, NODES_OF_FOUR, WhatIf(nodes=3))
+    assert skipped == ["tiny ddp is not predicted at 8 cards: whatif.nodes: 8 cards do not share out over 3 nodes"]
