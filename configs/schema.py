@@ -214,6 +214,23 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What `plan` sizes: a training step, or a model that serves requests (the fields below `task` are for serving)."""
+
+    task: str = "training"  # training | inference
+    weights: str = "fp16"  # fp16 | int8 | int4: of the layers' matrices; embedding, head and norms stay 16 bit
+    group_size: int = 128  # quantised weights that share a scale and a zero point; 0: a matrix's whole row does
+    kv_cache: str = "fp16"  # fp16 | fp8
+    context: int = 4096  # tokens that a request holds at most, prompt and answer
+    page_tokens: int = 16  # the cache is handed out in pages of so many tokens
+    concurrency: int = 1  # requests that one replica holds at once
+    prefill_tokens: int = 2048  # tokens that go through the model at once
+    requests_per_s: Optional[float] = None  # what is asked for; with tokens_per_s it says how many replicas
+    answer_tokens: int = 256  # of one request
+    tokens_per_s: Optional[float] = None  # that one replica generates, measured or from elsewhere
+
+
+@dataclass(frozen=True)
 class Budget:
     """What a sweep may spend; None is no bound. Card-hours and money count the whole study, minutes this command."""
 
@@ -270,6 +287,7 @@ class Config:
     decide: Decide = field(default_factory=Decide)
     whatif: WhatIf = field(default_factory=WhatIf)
     budget: Budget = field(default_factory=Budget)
+    plan: Plan = field(default_factory=Plan)
     cluster: Cluster = field(default_factory=Cluster)
     cards: int = 1
     seq_len: int = 128

@@ -56,3 +56,20 @@ def test_planning_never_loads_torch() -> None:
     code = f"import sys; from launch.cli import run_cli; sys.exit(run_cli({words!r}) or 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_serving_is_planned_by_the_same_command(cardscale: CardScale) -> None:
+    words = ("plan.task=inference", "model=llama2_7b", "plan.weights=fp16,int4", "machine=4090")
+    done = cardscale("plan", *words, "format=json")
+    assert done.returncode == 0, done.stderr
+    wide, narrow = json.loads(done.stdout)
+    assert narrow["most_requests"] > wide["most_requests"] > 0
+    assert round(narrow["closed_form"]["components_gib"]["weights"], 2) == 3.62  # 3.89 GB
+    text = cardscale("plan", *words).stdout
+    assert "Memory a card needs to serve: computed, not measured" in text
+
+
+def test_training_and_serving_are_not_planned_at_once(cardscale: CardScale) -> None:
+    done = cardscale("plan", "plan.task=training,inference", "machine=a100_80g")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "plan.task: is a sweep; training or inference, one at a time"
