@@ -55,8 +55,7 @@ def _view(
     general, by_tier = _shared_remarks(rows, tiers)
     footnotes = Footnotes()
     groups: dict[str, list[Row]] = {}
-    for _, cell in rows.groupby(_cell_number(rows), sort=True):
-        by_name = {record["tier"]: record for record in cell.to_dict("records")}
+    for by_name in _cells(rows):
         first = next(iter(by_name.values()))
         values: list[Any] = [plain(first["mode"]), number(first["cards"]), number(first["epoch_hours"] * scale)]
         marks = ["", "", ""]
@@ -101,9 +100,15 @@ def time_unit(hours: pd.Series[float]) -> tuple[float, str]:
     return (1.0, "h") if middle >= 1 else (60.0, "min") if middle * 60 >= 1 else (3600.0, "s")
 
 
-def _cell_number(rows: pd.DataFrame) -> pd.Series[int]:
-    """Which cell a row belongs to: a quote's rows come cell by cell, each tier once."""
-    return rows.groupby("tier", sort=False).cumcount()
+def _cells(rows: pd.DataFrame) -> list[dict[str, dict[Hashable, Any]]]:
+    """For each cell the row of each tier: a quote's rows come cell by cell, each tier once."""
+    cells: list[dict[str, dict[Hashable, Any]]] = []
+    numbers = rows.groupby("tier", sort=False).cumcount()
+    for place, record in zip(numbers, rows.to_dict("records"), strict=True):
+        if place == len(cells):
+            cells.append({})
+        cells[place][record["tier"]] = record
+    return cells
 
 
 def _shared_remarks(rows: pd.DataFrame, tiers: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
