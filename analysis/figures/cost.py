@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
 from analysis.decision import Decision
@@ -9,6 +12,7 @@ from analysis.figures import Curve, Figure, Guide, at_most
 from analysis.tables import number, plain
 from analysis.text import Say
 
+MOST_POINTS = 1000  # of time against money in one figure: more hide each other
 VAGUE = 20  # a prediction whose cost spans more than this factor says too little to draw
 
 
@@ -64,6 +68,7 @@ def pareto_figure(decision: Decision, number_of: int, say: Say) -> Figure | None
     if rows.empty:
         return None
     several = rows["quote"].nunique() > 1
+    total, rows = len(rows), rows[_nearest(rows)]
     curves, best = [], []
     for style, ((quote, tier), tiered) in enumerate(rows.groupby(["quote", "tier"], sort=False)):
         for measured, part in tiered.groupby("measured", sort=True):
@@ -84,6 +89,9 @@ def pareto_figure(decision: Decision, number_of: int, say: Say) -> Figure | None
         best.append(-float(tiered["total_cost_high"].min()))
     front = decision.pareto
     guides = (Guide(say("figure.front"), tuple(front["finish_hours_high"]), tuple(front["total_cost_high"])),)
+    notes = [say("figure.pareto_note")]
+    notes += [say("figure.vague", count=vague.sum())] if vague.any() else []
+    notes += [say("figure.nearest", shown=len(rows), total=total)] if total > len(rows) else []
     figure = Figure(
         name=f"pareto{number_of or ''}",
         title=say("figure.pareto"),
@@ -94,6 +102,17 @@ def pareto_figure(decision: Decision, number_of: int, say: Say) -> Figure | None
         kind="points",
         x_log=10,
         y_log=True,
-        note=say("figure.pareto_note") + (f" {say('figure.vague', count=vague.sum())}" if vague.any() else ""),
+        note=" ".join(notes),
     )
     return at_most(figure, say, best)
+
+
+def _nearest(rows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which `MOST_POINTS` rows cost least beside the cheapest that is as fast, high ends against high ends."""
+    hours, cost = (rows[name].to_numpy(dtype=float) for name in ("finish_hours_high", "total_cost_high"))
+    by_time = np.lexsort((cost, hours))
+    cheapest = np.empty_like(cost)
+    cheapest[by_time] = np.fmin.accumulate(cost[by_time])
+    kept = np.zeros(len(rows), dtype=bool)
+    kept[np.argsort(cost / cheapest, kind="stable")[:MOST_POINTS]] = True
+    return kept

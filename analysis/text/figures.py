@@ -51,6 +51,10 @@ FIGURES: dict[str, tuple[str, str]] = {
         "Predictions too vague to draw: {count}.",
         "预测区间过宽而未绘出的点：{count} 个。",
     ),
+    "figure.nearest": (
+        "Shown: the {shown} options nearest to the front, of {total}.",
+        "仅显示最接近前沿的 {shown} 个方案，共 {total} 个。",
+    ),
     "figure.bandwidth_note": ("Logarithmic axes; GB/s in powers of ten.", "坐标轴为对数；GB/s 为十进制。"),
     "figure.left_out": ("Shown: the best {shown} of {total}.", "仅显示最好的 {shown} 条，共 {total} 条。"),
     "figure.left_out_cells": ("Shown: the first {shown} of {total} cells.", "仅显示前 {shown} 个单元，共 {total} 个。"),

@@ -18,6 +18,10 @@ PAGE: dict[str, tuple[str, str]] = {
     "page.environment": ("Environment", "环境"),
     "page.nothing": ("This study has nothing on this.", "本次研究没有这方面的数据。"),
     "page.nothing_failed": ("Nothing failed: every cell was measured.", "没有失败：所有单元均已测得。"),
+    "page.first_rows": (
+        "Shown: the first {shown} of {total} rows. All of them are in report.md, in the folder that this page is from.",
+        "仅显示前 {shown} 行，共 {total} 行；全部见本页所在文件夹的 report.md。",
+    ),
     "page.no_plotly": (
         "Figures are missing because plotly was not installed where this page was written: "
         "pip install 'cardscale[page]' there, then cardscale report again.",

@@ -32,8 +32,8 @@ REPORT: dict[str, tuple[str, str]] = {
     ),
     "notice.damaged": ("Left out: {what}", "已忽略：{what}"),
     "notice.failed": (
-        "{count} cells have no measurement: see the last table.",
-        "有 {count} 个单元没有测量值：见最后一张表。",
+        'Cells without a measurement: {count}; the table "Not measured, and why" has them.',
+        "有 {count} 个单元没有测量值：见“未测得的单元及原因”表。",
     ),
     # the scaling table
     "scaling.title": ("Scaling", "扩展性"),

@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }
 OPTIONAL = ("matmul", "more")  # sections that most studies have nothing for
 LONG = 40  # rows; a longer table scrolls in a frame of its own on a screen
+MOST_ROWS = 2000  # of one table: what a browser lays out at once; files beside the page have more
 # The page may run and draw what it holds, and load nothing at all.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -91,10 +92,10 @@ def _section(key: str, report: Report, say: Say) -> str:
     parts = [_figure(figure, heading) for figure in drawn]
     if key == "cost" and tables:
         parts.append(_switches([*tables, *details], report, say))
-    parts += [_table(table, heading, _quote_of(table, report)) for table in tables]
+    parts += [_table(table, heading, _quote_of(table, report), say) for table in tables]
     # What files have beyond the terminal is folded away, unless it is all that the section has.
     folded = bool(parts)
-    parts += [_table(table, heading, _quote_of(table, report), folded) for table in details]
+    parts += [_table(table, heading, _quote_of(table, report), say, folded) for table in details]
     return "\n".join(parts)
 
 
@@ -129,7 +130,7 @@ def _heading(title: str, above: str) -> str:
     return "" if title == above else f"<h3>{escape(plain(title))}</h3>\n"
 
 
-def _table(table: Table, above: str, quote: str, folded: bool = False) -> str:
+def _table(table: Table, above: str, quote: str, say: Say, folded: bool = False) -> str:
     """Title, sentences, rows, footnotes. quote: the name of the price sheet that a cost table is of, else empty."""
     parts = [f"<summary>{escape(plain(table.title))}</summary>" if folded else _heading(table.title, above).strip()]
     if table.lead:
@@ -137,8 +138,11 @@ def _table(table: Table, above: str, quote: str, folded: bool = False) -> str:
     if table.rows:
         long = " long" if len(table.rows) > LONG else ""
         parts.append(f'<div class="wide{long}" tabindex="0">\n{_grid(table, quote)}\n</div>')
-    if table.notes:
-        parts.append(f'<ul class="notes">{_items(table.notes)}</ul>')
+    notes = list(table.notes)
+    if (total := len(table.rows)) > MOST_ROWS:
+        notes.insert(0, say("page.first_rows", shown=f"{MOST_ROWS:,}", total=f"{total:,}"))
+    if notes:
+        parts.append(f'<ul class="notes">{_items(notes)}</ul>')
     tag = "details" if folded else "div"
     tiers = _tiers(table) if quote else []
     of = f' data-quote="{escape(quote)}" data-currency="{escape(plain(tiers[0].unit))}"' if tiers else ""
@@ -155,12 +159,16 @@ def _grid(table: Table, quote: str) -> str:
         for column, tier in zip(table.columns, of, strict=True)
     )
     lines = []
-    texts = iter(formatted(table))
+    texts = iter(formatted(table)[:MOST_ROWS])
+    left = MOST_ROWS
     for group in table.groups:
+        if not left:
+            break
         if group.heading and group.rows:
             heading = escape(plain(group.heading))
             lines.append(f'<tr class="group"><th colspan="{len(table.columns)}" scope="rowgroup">{heading}</th></tr>')
-        lines += [_line(table.columns, row, next(texts), of) for row in group.rows]
+        lines += [_line(table.columns, row, next(texts), of) for row in group.rows[:left]]
+        left -= len(group.rows[:left])
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody>\n</table>"
 
 

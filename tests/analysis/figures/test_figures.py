@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.figures import MOST_CURVES, Curve, Figure, Guide, at_most, y_limits
+from analysis.figures import cost as cost_figures
 from analysis.figures.links import bandwidth_figure
 from analysis.figures.scaling import series_names
 from analysis.prices import Quote
@@ -153,3 +154,18 @@ def test_a_linear_axis_begins_at_zero() -> None:
 
 def test_a_figure_without_a_point_has_no_limits() -> None:
     assert y_limits(Figure("f", "", "", "", ())) is None
+
+
+def test_a_crowded_front_keeps_the_options_nearest_to_it_and_says_how_many_there_are(
+    cells_of: Cells, quote_of: Callable[..., Quote], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost_figures, "MOST_POINTS", 2)
+    tiers = ({"name": name, "unit": "card_hour", "price": [price, price]} for name, price in (("a", 10), ("b", 30)))
+    made = make_report("s", cells_of((1, 1e5), (2, 2e5)), pd.DataFrame(), [quote_of(*tiers)])
+    figure = next(figure for figure in made.figures if figure.name == "pareto")
+    measured = [curve for curve in figure.curves if not curve.predicted]
+    # At twice the speed two cards cost what one does: both of tier a are on or beside the front, b is 3 times as dear.
+    assert {curve.name for curve in figure.curves} == {"a"}
+    assert sum(len(curve.x) for curve in figure.curves) == 2
+    assert measured
+    assert "2 options nearest to the front, of " in figure.note

@@ -16,10 +16,10 @@ import pytest
 
 from analysis.prices import Quote, parse_quote
 from analysis.report import Report, make_report
-from analysis.tables import Span
+from analysis.tables import Group, Span
 from launch.render import plots
 from launch.render.cells import formatted
-from launch.render.page import SECTIONS, page
+from launch.render.page import MOST_ROWS, SECTIONS, page
 
 CHROMIUM = Path("/usr/bin/chromium")
 NASTY = '<img src=x onerror="document.title=1">&amp;</script><script>document.title="run"</script>'
@@ -241,6 +241,17 @@ def test_the_page_in_chinese_has_no_english_heading() -> None:
     headings = re.findall(r"<h[23]>(.*?)</h[23]>", text)
     assert len(headings) > len(SECTIONS) - 2
     assert [heading for heading in headings if not re.search(r"[一-鿿]", heading)] == []
+
+
+def test_a_table_too_long_for_a_browser_shows_its_first_rows_and_says_so() -> None:
+    report = _report()
+    failures = next(table for table in report.tables if table.name == "failures")
+    rows = tuple(replace(failures.rows[0], values=(f"cell {i}", 8, "oom", "")) for i in range(MOST_ROWS + 7))
+    groups = (Group("one", rows[:5]), Group("two", rows[5:]))
+    text = page(replace(report, tables=(replace(failures, groups=groups),)))
+    shown = [row[0]["text"] for row in _Page(text).tables["failures"] if row]
+    assert shown == [f"cell {i}" for i in range(MOST_ROWS)]
+    assert "the first 2,000 of 2,007 rows" in text
 
 
 @needs_plotly
