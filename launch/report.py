@@ -9,13 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from analysis.citation import citation, methods_paragraph
 from analysis.report import Report, make_report
+from analysis.scaling.series import texts as texts_of
 from analysis.tables import plain
 from analysis.text import sayer
 from configs.errors import ConfigError, choose
 from configs.schema import Config
 from launch.decide import terms_of
 from launch.render import figures
+from launch.render.bibtex import bibtex
 from launch.render.csv import json_rows, write_csv
 from launch.render.latex import latex_document, latex_table
 from launch.render.markdown import escape, markdown
@@ -100,6 +103,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     tables = [*report.tables, *report.details]
     document = latex_document(report.title, [report.summary, *report.notices], tables, say("latex.table"))
     texts = {"report.md": report_markdown(report), "report.tex": document, "report.html": page(report)}
+    texts |= cited(report)
     texts |= {f"latex/{table.name}.tex": latex_table(table) for table in tables}
     frames = {name: frame for name, frame in report.frames.items() if len(frame)}
     try:
@@ -117,6 +121,17 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     except OSError as error:
         raise ConfigError("report_dir", f"{folder} cannot be written: {error.strerror}", "a writable folder") from None
     return [folder / name for name in written]
+
+
+def cited(report: Report) -> dict[str, str]:
+    """What a paper takes over: the methods paragraph and the BibTeX entry; none where no training was measured."""
+    say = sayer(report.lang)
+    training = report.cells[texts_of(report.cells, "benchmark").isin(["", "finetune"])]
+    paragraph = methods_paragraph(training, say)
+    if not paragraph:
+        return {}
+    methods = f"# {escape(plain(say('methods.title', study=report.study)))}\n\n{escape(paragraph)}\n"
+    return {"methods.md": methods, "citation.bib": bibtex(citation(report.study, training, say))}
 
 
 def drawn(report: Report, folder: Path) -> list[Path]:

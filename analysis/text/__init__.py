@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from analysis.text.figures import FIGURES
+from analysis.text.methods import METHODS
 from analysis.text.page import PAGE
 from analysis.text.remarks import REMARKS
 from analysis.text.report import REPORT
@@ -14,7 +15,7 @@ from configs.errors import choose
 
 LANGUAGES = ("en", "zh")
 Say = Callable[..., str]
-CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES, **PAGE}
+CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES, **PAGE, **METHODS}
 
 
 def sayer(lang: str) -> Say:

@@ -88,7 +88,15 @@ def test_a_measurement_csv_is_reported_without_writing_anything(cardscale: Run, 
 def test_report_dir_says_where_the_files_of_a_csv_go(cardscale: Run, source: Path, tmp_path: Path) -> None:
     cardscale("report", "source=quick.csv", "report_dir=out")
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"scaling.csv", "cost.csv", "report.md", "report.html", "report.json"} <= written
+    assert {
+        "scaling.csv",
+        "cost.csv",
+        "report.md",
+        "report.html",
+        "report.json",
+        "methods.md",
+        "citation.bib",
+    } <= written
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
