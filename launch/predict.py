@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 from rich.console import Console
 
 from analysis.links import LinkModel, fit_links
 from analysis.predict import predict
-from analysis.scaling.series import is_measured, texts
+from analysis.scaling.series import is_measured, numbers, texts
 from analysis.steptime.study import predict_study
+from analysis.steptime.unmeasured import predict_from_matmul
 from analysis.tables.prediction import prediction_view
 from analysis.text import sayer
-from configs.cell import Cell, from_dict
+from configs.cell import Cell, from_dict, resolve
 from configs.errors import ConfigError, choose
-from configs.schema import Config, Machine, WhatIf
+from configs.schema import Config, Machine, Mode, WhatIf
 from launch.render.csv import json_rows
 from launch.render.text import print_table
 from launch.study.load import Study, load_study
@@ -35,7 +37,7 @@ def predict_command(configs: list[Config], console: Console) -> int:
     counts = sorted({config.cards for config in configs})
     if study.folder is None and first.whatif != WhatIf():
         raise ConfigError("whatif", f"needs to know what {study.name} sends over its links", "study=NAME, not source=")
-    table = predict(study.cells, counts) if study.folder is None else _of_study(study, first, counts, console)
+    table = predict(study.cells, counts) if study.folder is None else _of_study(study, configs, counts, console)
     if first.format == "json":
         print(json.dumps(json_rows(table), ensure_ascii=False, allow_nan=False, indent=1))
     else:
@@ -43,11 +45,13 @@ def predict_command(configs: list[Config], console: Console) -> int:
     return 0
 
 
-def _of_study(study: Study, config: Config, counts: list[int], console: Console) -> pd.DataFrame:
+def _of_study(study: Study, configs: list[Config], counts: list[int], console: Console) -> pd.DataFrame:
     """From the step-time model where a cell's config is known, from the measurements alone for the rest."""
+    config, modes = configs[0], asked_modes(configs)
     cells = dict(_cells(study, console))
     stated = config.machine if config.machine.name != Machine().name else None  # named on the command line
-    table, used, skipped = predict_study(study.cells, cells, counts, _links(study, console), stated, config.whatif)
+    links = _links(study, console)
+    table, used, skipped = predict_study(study.cells, cells, counts, links, stated, config.whatif, modes)
     for sentence in skipped:
         _warn(console, sentence)
     rest = study.cells[~used]
@@ -59,9 +63,35 @@ def _of_study(study: Study, config: Config, counts: list[int], console: Console)
             table = pd.concat([table, alone], ignore_index=True) if len(table) else alone
     if table.empty and used.any():
         raise ConfigError("cards", "no measured mode allows any of these counts", skipped[0])
+    if table.empty and len(study.matmul):
+        table, skipped = _from_products(study, configs, counts, links)
+        for sentence in skipped:
+            _warn(console, sentence)
     if table.empty:
         raise ConfigError("study", f"{study.name} holds no measured fine-tune cell", "one good cell of a mode at least")
     return table
+
+
+def asked_modes(configs: list[Config]) -> list[Mode]:
+    """The modes that the command line names; the default alone is nobody's wish."""
+    modes = {config.mode.name: config.mode for config in configs}
+    return list(modes.values()) if len(modes) > 1 or Mode().name not in modes else []
+
+
+def _from_products(
+    study: Study, configs: list[Config], counts: list[int], links: LinkModel | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """The command line's workload in its modes, at the rate of the study's matrix products."""
+    first = study.matmul[study.matmul["device"] == study.matmul["device"].iloc[0]]
+    record = study.cells[study.cells["cell_id"] == first["cell_id"].iloc[0]]
+    config = configs[0]
+    machine = config.machine
+    if machine.name == Machine().name:
+        machine = from_dict(Machine, study.settings[record["cell_id"].iloc[0]].get("machine", {}), "config.machine")
+    cell = resolve(replace(config, mode=Mode(), cards=1, cluster=replace(config.cluster, nodes=1)))
+    modes = asked_modes(configs) or [config.mode]
+    cores = float(numbers(record, "device.cores")[0])
+    return predict_from_matmul(first, cell, modes, counts, links, machine, config.whatif, cores)
 
 
 def _cells(study: Study, console: Console) -> Iterator[tuple[str, Cell]]:

@@ -7,7 +7,7 @@ mode on the study's links. Series that the model has no terms for are left to `a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.links import LinkModel
 from analysis.predict import COLUMNS, checked_counts
+from analysis.scaling.series import mode_family
 from analysis.steptime import Job
 from analysis.steptime.call_times import Links, study_links
 from analysis.steptime.cells import Measured, job_at, job_of, measured_cells, own_rates, same_compute
@@ -24,7 +25,7 @@ from analysis.steptime.target import Target, target_at
 from analysis.steptime.whatif import cards_a_node, changed, check_what_if, in_words
 from configs.cell import Cell
 from configs.errors import ConfigError
-from configs.schema import Machine, WhatIf
+from configs.schema import Machine, Mode, WhatIf
 
 AS_MEASURED = WhatIf()
 
@@ -36,12 +37,14 @@ def predict_study(
     links: LinkModel | None,
     machine: Machine | None = None,
     what_if: WhatIf = AS_MEASURED,
+    modes: Sequence[Mode] = (),
 ) -> tuple[pd.DataFrame, NDArray[np.bool_], list[str]]:
     """(predictions, rows of `frame` that were used, sentences on counts that no row is given for).
 
     frame: a study's cells; `cells`: their configs by cell_id. counts: card counts, each for every measured mode. links:
     fitted from the study's collectives, None where it has none. machine: whose data sheet to take, None: the cells'
-    own. what_if: the cluster to predict on, where it is not the measured one.
+    own. what_if: the cluster to predict on, where it is not the measured one. modes: to predict too, from the compute
+    of another, where they were not measured.
     Predictions have the columns of `analysis.predict.predict`. Raises ConfigError on counts and what-ifs out of range.
     """
     check_what_if(what_if)
@@ -50,26 +53,49 @@ def predict_study(
     rows: list[dict[str, object]] = []
     skipped: list[str] = []
     for together in same_compute(measured):
-        stated = machine or together[0].cell.machine
-        calibrated = _calibrate(together, links, stated)
+        calibrated = _calibrate(together, links, machine or together[0].cell.machine)
         for number in dict.fromkeys(one.series for one in together):
             own = sorted((one for one in together if one.series == number), key=lambda one: one.cell.cards)
-            rows += _series(_Series(own, together, calibrated, what_if), wanted, skipped)
+            others = dict.fromkeys(one.mode for one in together if one.mode != own[0].mode)
+            basis = f"calibrated on {own[0].mode} at {_cards(one.cell.cards for one in own)}"
+            basis += f" and on {', '.join(others)}" if others else ""
+            rows += series_rows(Series(own, own[-1], calibrated, what_if, basis), wanted, skipped)
+        known = {one.mode for one in together}
+        smallest = min(together, key=lambda one: one.cell.cards)
+        for mode in modes:
+            if mode_family(mode.name) not in known:
+                basis = f"{mode.name} not measured, calibrated on {', '.join(dict.fromkeys(o.mode for o in together))}"
+                series = Series([smallest], in_mode(smallest, mode), calibrated, what_if, basis)
+                rows += series_rows(series, wanted, skipped)
     return pd.DataFrame(rows, columns=list(COLUMNS)), used, skipped
 
 
+def in_mode(one: Measured, mode: Mode) -> Measured:
+    """The cell of `one` in another mode, as if it had been measured there."""
+    return replace(one, cell=replace(one.cell, mode=mode), mode=mode_family(mode.name))
+
+
 @dataclass(frozen=True)
-class _Series:
-    """own: the measured cells of one series, ascending. together: all that tell of its compute."""
+class Series:
+    """What is predicted alike. own: the measured cells that efficiency is relative to, ascending; of one series.
+
+    like: whose workload and mode is put on other counts. basis: what compute rests on, in words.
+    """
 
     own: list[Measured]
-    together: list[Measured]
+    like: Measured
     calibrated: Conditioned
     what_if: WhatIf
+    basis: str
 
     @property
     def name(self) -> str:
-        return f"{self.own[0].model} {self.own[0].mode}"
+        return f"{self.like.model} {self.like.mode}"
+
+    @property
+    def relative_to(self) -> str:
+        said = f"relative to {_cards([self.own[0].cell.cards])}"
+        return said if self.own[0].mode == self.like.mode else f"{said} of {self.own[0].mode}"
 
     @property
     def links(self) -> Links:
@@ -98,9 +124,9 @@ def _calibrate(together: Sequence[Measured], links: LinkModel | None, machine: M
     )
 
 
-def _series(series: _Series, counts: Sequence[int], skipped: list[str]) -> Iterator[dict[str, object]]:
+def series_rows(series: Series, counts: Sequence[int], skipped: list[str]) -> Iterator[dict[str, object]]:
     """One row a count that the mode allows; the others are named in `skipped`."""
-    like = series.own[-1]
+    like = series.like
     by_node: dict[int, list[tuple[Target, Case]]] = {}
     for count in counts:
         try:
@@ -120,40 +146,39 @@ def _series(series: _Series, counts: Sequence[int], skipped: list[str]) -> Itera
             yield _row(series, target, case.job, [case.job.tokens / s for s in seconds], asked.links)
 
 
-def _row(series: _Series, target: Target, job: Job, rates: Sequence[float], links: Links) -> dict[str, object]:
-    base = series.own[0]
+def _row(series: Series, target: Target, job: Job, rates: Sequence[float], links: Links) -> dict[str, object]:
+    base, like = series.own[0], series.like
     rates = [series.useful_share * rate for rate in rates]
     shares = [rate / (series.base_rate / base.cell.cards * job.cards) for rate in rates]
     values = (
-        *(base.model, base.mode, base.scaling, base.device, job.cards),
+        *(like.model, like.mode, like.scaling, like.device, job.cards),
         *rates,
         *shares,
-        f"relative to {_cards([base.cell.cards])}",
+        series.relative_to,
         _method(series, job, links),
         "; ".join([*target.notes, *_notes(series, job, shares[0], links)]),
     )
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _method(series: _Series, job: Job, links: Links) -> str:
+def _method(series: Series, job: Job, links: Links) -> str:
     """What a row rests on, in words."""
-    own = series.own[0].mode
-    basis = f"step-time model, calibrated on {own} at {_cards(one.cell.cards for one in series.own)}"
-    others = dict.fromkeys(one.mode for one in series.together if one.mode != own)
-    if others:
-        basis += f" and on {', '.join(others)}"
     nodes = sorted({min(call.of.nodes, 2) for call in job.collectives})
-    said = [basis, *(links.basis(n) for n in nodes), in_words(series.what_if)]
+    said = [f"step-time model, {series.basis}", *(links.basis(n) for n in nodes), in_words(series.what_if)]
     return "; ".join(part for part in said if part)
 
 
-def _notes(series: _Series, job: Job, efficiency: float, links: Links) -> Iterator[str]:
+def _notes(series: Series, job: Job, efficiency: float, links: Links) -> Iterator[str]:
     counts = {one.cell.cards for one in series.own}
-    crosses = any(call.of.nodes > 1 for call in job.collectives)
-    if crosses and not links.measured(2) and not any(one.nodes > 1 for one in series.together):
+    crosses = _crosses(job)
+    if crosses and not links.measured(2) and not any(_crosses(case.job) for case in series.calibrated.cases):
         yield f"crosses the node border ({links.sheet.cards_per_node} cards a node), which was not measured"
     if efficiency > 1 + 1e-9 and job.cards not in counts:
         yield "above linear: fewer cards than the base" if job.cards < min(counts) else "above linear"
+
+
+def _crosses(job: Job) -> bool:
+    return any(call.of.nodes > 1 for call in job.collectives)
 
 
 def _cards(counts: Iterable[int]) -> str:

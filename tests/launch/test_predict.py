@@ -95,3 +95,35 @@ def test_a_study_without_a_good_cell_is_refused(cardscale: CardScale, tmp_path: 
     done = cardscale("predict", "study=mine", "cards=4")
     assert done.returncode == 2
     assert done.stderr.strip() == ("study: mine holds no measured fine-tune cell; one good cell of a mode at least")
+
+
+def write_products(study: Path) -> None:
+    """A finished matmul cell: three squares at 0.01 TFLOP/s."""
+    cell = resolve(compose_config(["benchmark=matmul"]))
+    record = Record(
+        study=study.name,
+        cell_id="matmul-1",
+        benchmark="matmul",
+        status="ok",
+        started_at="2026-01-01T00:00:00+00:00",
+        wall_s=1.0,
+        card_hours=0.1,
+        parallel={"mode": "ddp", "cards": 1, "nodes": 1},
+        device={"name": "card", "cores": 2},
+        matmul=[{"dtype": "fp32", "m": n, "n": n, "k": n, "time_us": 2 * n**3 / 1e4} for n in (256, 512, 1024)],
+        config=to_dict(cell),
+    )
+    write_record(study, record)
+
+
+def test_a_study_of_matrix_products_alone_predicts_the_workload_of_the_command_line(
+    cardscale: CardScale, tmp_path: Path
+) -> None:
+    write_products(tmp_path / "results/runs/mine")
+    done = cardscale("predict", "study=mine", "mode=ddp,tp", "cards=2", "format=json")
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)
+    assert [cell["mode"] for cell in cells] == ["ddp", "tp"]
+    for cell in cells:
+        assert cell["high"] / cell["low"] > 3
+        assert "compute from 3 matrix products in fp32" in cell["method"]

@@ -196,3 +196,19 @@ def test_nodes_that_the_cards_do_not_fill_evenly_are_left_out_and_said() -> None
     frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
     _, _, skipped = predict_study(frame, cells, [8], None, NODES_OF_FOUR, WhatIf(nodes=3))
     assert skipped == ["tiny ddp is not predicted at 8 cards: whatif.nodes: 8 cards do not share out over 3 nodes"]
+
+
+def test_a_mode_that_was_not_measured_takes_anothers_compute_and_says_so() -> None:
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
+    table, *_ = predict_study(frame, cells, [1, 4], None, modes=[cell("mode=tp", "cards=1").mode])
+    measured, asked = (table[table["mode"] == mode].set_index("cards") for mode in ("ddp", "tp"))
+    assert asked.loc[1, "tokens_per_s"] == pytest.approx(2048.0)
+    assert asked.loc[1, "high"] / asked.loc[1, "low"] > measured.loc[1, "high"] / measured.loc[1, "low"]
+    assert asked.loc[4, "method"].startswith("step-time model, tp not measured, calibrated on ddp; links in the node")
+    assert asked.loc[4, "relative_to"] == "relative to 1 card of ddp"
+
+
+def test_a_mode_that_was_measured_is_not_predicted_twice() -> None:
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
+    table, *_ = predict_study(frame, cells, [4], None, modes=[cell("mode=ddp", "cards=4").mode])
+    assert len(table) == 1
