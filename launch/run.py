@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,7 +17,7 @@ from configs.pairs import check_pairs
 from configs.schema import Config
 from configs.storage import check_storage
 from launch.ranks.agent import warm_up
-from launch.ranks.cards import visible_cards
+from launch.ranks.cards import check_cards, visible_cards
 from launch.study.budget import check_budget, find_tariff
 from launch.study.collectives import store_link_model, write_nccl_tests_files
 from launch.study.interrupts import Interrupts
@@ -26,6 +28,8 @@ from launch.study.single_card import one_card_record, say_verdict
 from launch.study.sweep import RETRY, Summary, Terms, must_run, sweep
 from results.bandwidth import check_collectives
 from results.store import find_record, read_study, records, write_tables
+
+FORMATS = ("text", "json")
 
 
 def study_folder(config: Config) -> Path:
@@ -62,18 +66,21 @@ def resolve_grid(configs: list[Config]) -> tuple[list[Cell], list[ConfigError]]:
 def run_command(configs: list[Config], console: Console) -> int:
     """Measure the grid; returns the exit code. Raises ConfigError before anything starts if a cell is illegal."""
     first = configs[0]
+    choose("format", first.format, FORMATS)
     study = study_folder(first)
     cells, wrong = resolve_grid(configs)
     if wrong:
         for error in wrong[:-1]:
             console.print(str(error), markup=False, highlight=False)
         raise wrong[-1]
+    missing = [cell for cell in cells if must_run(find_record(study, cell.cell_id), first.retry)]
+    check_cards(missing)
     try:
         study.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("results_dir", f"{study} cannot be made: {error.strerror}", "a writable folder") from None
     terms = terms_of(first, cells)
-    if any(must_run(find_record(study, cell.cell_id), first.retry) for cell in cells):
+    if missing:
         warm_up()
     with Interrupts() as interrupts, Progress(len(cells), console) as progress:
         summary = sweep(study, cells, terms, progress, interrupts)
@@ -89,6 +96,8 @@ def run_command(configs: list[Config], console: Console) -> int:
     alone = one_card_record(records(study)) if {cell.cards for cell in cells} == {1} else None
     if alone is not None:
         say_verdict(alone, console)
+    if first.format == "json":
+        print(json.dumps(outcome_json(summary, study, cells), ensure_ascii=False, allow_nan=False, indent=1))
     return summary.exit_code
 
 
@@ -124,7 +133,39 @@ def say_summary(summary: Summary, study: Path, meter: str, console: Console) -> 
         console.print(f"not measured: {', '.join(labels)}: {why}", markup=False, highlight=False)
     if meter:
         console.print(meter, highlight=False)
+    cut = f", {summary.cut} interrupted" if summary.cut else ""
     console.print(
-        f"{summary.measured} measured, {summary.skipped} already there, {summary.failed} failed -> {study}",
+        f"{summary.measured} measured, {summary.skipped} already there, {summary.failed} failed{cut} -> {study}",
         highlight=False,
     )
+
+
+def outcome_json(summary: Summary, study: Path, cells: list[Cell]) -> dict[str, Any]:
+    """How the sweep went, for scripts: counts, what was not come to, and each cell's status, rate and first cause.
+
+    tokens_per_s is null for a cell without one; card_hours is what the cell's last attempt took.
+    """
+    found = []
+    for cell in cells:
+        record = find_record(study, cell.cell_id)
+        if record is not None:
+            found.append(
+                {
+                    "cell_id": cell.cell_id,
+                    "label": cell.label,
+                    "status": record.status,
+                    "tokens_per_s": record.throughput.get("tokens_per_s"),
+                    "card_hours": record.card_hours,
+                    "error": None if record.error is None else f"{record.error.kind}: {record.error.message}",
+                }
+            )
+    return {
+        "study": str(study),
+        "measured": summary.measured,
+        "already_there": summary.skipped,
+        "failed": summary.failed,
+        "interrupted": summary.cut,
+        "not_measured": [{"label": label, "why": why} for label, why in summary.left],
+        "exit_code": summary.exit_code,
+        "cells": found,
+    }

@@ -129,10 +129,10 @@ def seconds_left(budget: Budget, tariff: Tariff | None, so_far: Spent, cards: in
 
 
 def meter(so_far: Spent, expected_card_hours: float, tariff: Tariff | None) -> str:
-    """The rental meter as a phrase: spent, of that by failures and by idle cards, expected at the end."""
+    """The rental meter as a phrase: spent, of that lost and idle, expected at the end."""
     parts = [f"spent {_amount(so_far.card_hours, tariff)}"]
     if so_far.failed > 0:
-        parts.append(f"{so_far.failed:.2f} by failures")
+        parts.append(f"{so_far.failed:.2f} lost to failed or cut cells")
     if so_far.idle > 0:
         parts.append(f"{so_far.idle:.2f} idle")
     if expected_card_hours > so_far.card_hours:

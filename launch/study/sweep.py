@@ -19,13 +19,14 @@ __all__ = ["RETRY", "Summary", "Terms", "in_order", "must_run", "sweep"]
 
 @dataclass(frozen=True)
 class Summary:
-    """How a sweep ended, in counts of cells. left: (label, why) of the cells that were not come to."""
+    """How a sweep ended, in counts of cells. cut: ended by a signal. left: (label, why) of cells not come to."""
 
     measured: int
     skipped: int
     failed: int
     interrupted: bool
     left: tuple[tuple[str, str], ...] = ()
+    cut: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -64,4 +65,4 @@ def sweep(
         release(study)
     stopped = stopped or bool(visits.interrupts.pending)
     left = tuple((cell.label, why) for cell in [*queue, *taken])
-    return Summary(visits.measured, visits.skipped, visits.failed, stopped, left)
+    return Summary(visits.measured, visits.skipped, visits.failed, stopped, left, visits.cut)

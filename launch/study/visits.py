@@ -56,7 +56,7 @@ class Visits:
         self.study, self.terms, self.progress, self.interrupts = study, terms, progress, interrupts
         self.cells = cells
         self.records = {record.cell_id: record for record in records(study)}
-        self.measured = self.skipped = self.failed = 0
+        self.measured = self.skipped = self.failed = self.cut = 0
         self._number = {cell.cell_id: number for number, cell in enumerate(cells, start=1)}
         self._started = time.time()
         self._paid_until = time.monotonic()
@@ -166,7 +166,8 @@ class Visits:
             idle = 0.0
             self.records[ready.cell.cell_id] = keep(self.study, record, ready.before)
             self.measured += record.status == "ok"
-            self.failed += record.status != "ok"
+            self.cut += record.status == "interrupted"
+            self.failed += record.status not in ("ok", "interrupted")
             self.progress.meter = self.meter()
             self.progress.end(record)
 

@@ -60,9 +60,14 @@ def test_the_frame_is_written_beside_the_cells(measured: Path) -> None:
 
 
 def test_the_same_command_again_measures_nothing(measured: Path, cardscale: CardScale) -> None:
-    done = cardscale("run", "-m", "mode=ddp,pp", "cards=1,2", *QUICK, cwd=measured)
+    done = cardscale("run", "-m", "mode=ddp,pp", "cards=1,2", "format=json", *QUICK, cwd=measured)
     assert done.returncode == 0
     assert "0 measured, 4 already there, 0 failed" in done.stderr
+    said = json.loads(done.stdout)
+    assert (said["measured"], said["already_there"], said["failed"], said["exit_code"]) == (0, 4, 0, 0)
+    assert [(cell["status"], cell["tokens_per_s"] > 0, cell["error"]) for cell in said["cells"]] == [
+        ("ok", True, None)
+    ] * 4
 
 
 def test_a_damaged_record_is_measured_again_and_the_others_are_kept(measured: Path, cardscale: CardScale) -> None:

@@ -47,6 +47,7 @@ def test_a_commands_help_lists_groups_and_fields(cardscale: CardScale) -> None:
         (["run", "--fast"], "cardscale run: '--fast' is unknown"),
         (["run", "study=a/b"], "study: 'a/b' is not a folder's name"),
         (["run", "retry=sometimes"], "retry: 'sometimes' is unknown"),
+        (["run", "format=yaml"], "format: 'yaml' is unknown"),
         (["report", "study=nowhere"], "study: results/runs/nowhere does not exist"),
         (["report", "source=missing.csv"], "source: missing.csv does not exist"),
     ],
@@ -81,3 +82,13 @@ def test_the_users_own_modules_of_our_names_are_left_alone(cardscale: CardScale,
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
     done = cardscale("run", "mode=ddp", "cards=2", "measure.max_steps=2", "measure.min_steps=1", "seq_len=16")
     assert done.returncode == 0, done.stderr
+
+
+def test_cards_that_this_machine_does_not_show_are_refused_before_a_rank_starts(
+    cardscale: CardScale, tmp_path: Path
+) -> None:
+    done = cardscale("run", "-m", "machine=h100_80g", "mode=ddp", "cards=1,8", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    assert done.stderr.startswith("cards=8 machine=h100_80g: 8 cards are needed here and torch sees 0; machine=cpu")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()
