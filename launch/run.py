@@ -21,6 +21,7 @@ from launch.ranks.cards import check_cards, visible_cards
 from launch.study.budget import check_budget, find_tariff
 from launch.study.collectives import store_link_model, write_nccl_tests_files
 from launch.study.interrupts import Interrupts
+from launch.study.memory import GATES
 from launch.study.pairs import say_pairs
 from launch.study.progress import Progress
 from launch.study.sheets import DEFAULT_SHEET, load_sheets
@@ -104,6 +105,7 @@ def run_command(configs: list[Config], console: Console) -> int:
 def terms_of(config: Config, cells: list[Cell]) -> Terms:
     """What the sweep may use and spend. Raises ConfigError for a budget that is none, or a tier that is not known."""
     choose("retry", config.retry, RETRY)
+    choose("gate", config.gate, GATES)
     check_budget(config.budget)
     cards = rented_cards(config, cells)
     tariff = None
@@ -112,7 +114,7 @@ def terms_of(config: Config, cells: list[Cell]) -> Terms:
         if not config.price_sheets:
             said = f"the budget is kept at the example prices of {DEFAULT_SHEET}: prices= is not stated"
             warnings.warn(said, stacklevel=2)
-    return Terms(config.retry, cards, config.budget, tariff, config.pack)
+    return Terms(config.retry, cards, config.budget, tariff, config.pack, config.gate == "on")
 
 
 def rented_cards(config: Config, cells: list[Cell]) -> int:

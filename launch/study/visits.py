@@ -17,6 +17,7 @@ from launch.study.budget import Spent, Tariff, expected_s, meter, seconds_left, 
 from launch.study.claims import claim, note_attempt
 from launch.study.interrupts import Interrupts
 from launch.study.keeping import keep, settle_abandoned
+from launch.study.memory import cannot_fit, with_expected
 from launch.study.pack import Packed, fits_beside, run_packed
 from launch.study.progress import Progress
 from launch.study.retry import must_run
@@ -37,6 +38,7 @@ class Terms:
     budget: Budget = field(default_factory=Budget)
     tariff: Tariff | None = None
     pack: bool = False
+    gate: bool = True  # what cannot fit the card is recorded infeasible and not started
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,21 @@ class Visits:
             self.interrupts.check()
             time.sleep(POLL_S)
         before = settle_abandoned(self.study, cell)
-        return "" if self._good_enough(cell, before) else Ready(cell, before)
+        if self._good_enough(cell, before) or self._refused(cell, before):
+            return ""
+        return Ready(cell, before)
+
+    def _refused(self, cell: Cell, before: Record | None) -> bool:
+        """Whether the gate keeps `cell` from being started; its record then says so."""
+        error = cannot_fit(cell) if self.terms.gate else None
+        if error is None:
+            return False
+        self.progress.begin(self._number[cell.cell_id], cell)
+        record = with_expected(make_record(self.study.name, cell, "infeasible", now(), 0.0, error=error), cell)
+        self.records[cell.cell_id] = keep(self.study, record, before)
+        self.failed += 1
+        self.progress.end(record)
+        return True
 
     def _good_enough(self, cell: Cell, record: Record | None) -> bool:
         if record is None or must_run(record, self.terms.retry):
@@ -112,6 +128,8 @@ class Visits:
         if not self.terms.pack:
             return chosen
         for cell in others:
+            if self.terms.gate and cannot_fit(cell):
+                continue
             if fits_beside(cell, [first, *(ready.cell for ready in chosen)], self.terms.cards):
                 found = self._prepare(cell, claims, wait=False)
                 if isinstance(found, Ready):
@@ -164,6 +182,7 @@ class Visits:
                 spending={"idle_card_hours": idle},
             )
             idle = 0.0
+            record = with_expected(record, ready.cell)
             self.records[ready.cell.cell_id] = keep(self.study, record, ready.before)
             self.measured += record.status == "ok"
             self.cut += record.status == "interrupted"
