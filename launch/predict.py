@@ -57,7 +57,10 @@ def _of_study(study: Study, configs: list[Config], counts: list[int], console: C
     rest = study.cells[~used]
     if len(rest) and (is_measured(rest) & texts(rest, "benchmark").isin(["", "finetune"]).to_numpy()).any():
         if config.whatif != WhatIf():
-            _warn(console, "whatif does not apply to imported cells, LoRA and offloading: they are left out")
+            _warn(
+                console,
+                "whatif leaves out imported cells, LoRA, hybrid sharding and offloading: it does not apply",
+            )
         else:
             alone = predict(rest, counts)
             table = pd.concat([table, alone], ignore_index=True) if len(table) else alone

@@ -43,6 +43,8 @@ def why_not_modelled(cell: Cell) -> str | None:
         return f"benchmark={cell.benchmark.name}"
     if cell.recipe.method != "full":
         return f"recipe.method={cell.recipe.method}"
+    if cell.mode.replicate > 1:
+        return f"mode.replicate={cell.mode.replicate}"
     if cell.mode.offload != "none":
         return f"mode.offload={cell.mode.offload}"
     try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -102,6 +103,16 @@ class Conditioned:
             Step(math.exp(middle), math.exp(middle - width), math.exp(middle + width))
             for middle, width in zip(centre, spread, strict=True)
         ]
+
+    @cached_property
+    def surprises(self) -> Floats:
+        """How many standard deviations each measured step lies from what all the others say of it, positive if slower.
+
+        Leave-one-out in closed form (Rasmussen and Williams 2006, eq. 5.12); empty for fewer than two.
+        """
+        if len(self.cases) < 2:
+            return np.zeros(0, dtype=np.float64)
+        return np.asarray(self.weights / np.sqrt(np.diag(np.linalg.inv(self.covariance))), dtype=np.float64)
 
     @property
     def _origins(self) -> dict[str, int]:

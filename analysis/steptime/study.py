@@ -28,6 +28,7 @@ from configs.errors import ConfigError
 from configs.schema import Machine, Mode, WhatIf
 
 AS_MEASURED = WhatIf()
+SURPRISING = 3.0  # standard deviations of a measured cell from what all others say of it
 
 
 def predict_study(
@@ -108,6 +109,25 @@ class Series:
         return float(np.median([one.tokens_per_s * one.step_s / job_of(one, per_node).tokens for one in self.own]))
 
     @cached_property
+    def doubts(self) -> list[str]:
+        """What of the measured cells of this series a reader should know before believing what follows from them."""
+        known, mode = self.calibrated, self.own[0].mode
+        # Only the farthest: beside an outlier its neighbours look odd too.
+        own = [(abs(z), c.job.cards) for c, z in zip(known.cases, known.surprises, strict=False) if c.mode == mode]
+        farthest, cards = max(own, default=(0.0, 0))
+        off = [cards] if farthest > SURPRISING else []
+        rates = pd.Series({one.cell.cards: one.tokens_per_s for one in self.own})
+        fewer, linear = rates.shift(), self.base_rate / self.own[0].cell.cards * rates.index
+        slower = [int(n) for n in rates.index[rates < fewer]]
+        above = [int(n) for n in rates.index[(rates > linear * 1.02) & (rates.index > rates.index[0])]]
+        found = [
+            (off, "measured at {} far from what the other cells say"),
+            (slower, "measured slower at {} than with fewer"),
+            (above, "measured above linear at {}"),
+        ]
+        return [text.format(_cards(counts)) for counts, text in found if counts]
+
+    @cached_property
     def base_rate(self) -> float:
         """Tokens/s at the smallest measured count."""
         base = self.own[0].cell.cards
@@ -169,6 +189,7 @@ def _method(series: Series, job: Job, links: Links) -> str:
 
 
 def _notes(series: Series, job: Job, efficiency: float, links: Links) -> Iterator[str]:
+    yield from series.doubts
     counts = {one.cell.cards for one in series.own}
     crosses = _crosses(job)
     if crosses and not links.measured(2) and not any(_crosses(case.job) for case in series.calibrated.cases):

@@ -212,3 +212,32 @@ def test_a_mode_that_was_measured_is_not_predicted_twice() -> None:
     frame, cells = study((cell("mode=ddp", "cards=1"), 1.0))
     table, *_ = predict_study(frame, cells, [4], None, modes=[cell("mode=ddp", "cards=4").mode])
     assert len(table) == 1
+
+
+def test_a_cell_far_from_the_others_is_named() -> None:
+    measured = ((n, 1.0 / n) for n in (1, 2, 8))
+    cells_of = [(cell("mode=ddp", f"cards={n}"), step) for n, step in measured]
+    frame, cells = study(*cells_of, (cell("mode=ddp", "cards=4"), 5.0))
+    table, *_ = predict_study(frame, cells, [16], None, replace(NODES_OF_FOUR, cards_per_node=16))
+    assert "measured at 4 cards far from what the other cells say" in table["notes"].iloc[0]
+    assert "measured slower at 4 cards than with fewer" in table["notes"].iloc[0]
+
+
+def test_cells_that_agree_are_not_doubted() -> None:
+    cells_of = [(cell("mode=ddp", f"cards={n}"), 1.0 / n + 0.02) for n in (1, 2, 4)]
+    frame, cells = study(*cells_of)
+    table, *_ = predict_study(frame, cells, [8], None, replace(NODES_OF_FOUR, cards_per_node=16))
+    assert table["notes"].iloc[0] == ""
+
+
+def test_a_step_above_linear_is_said_to_have_been_measured() -> None:
+    frame, cells = study((cell("mode=ddp", "cards=1"), 1.0), (cell("mode=ddp", "cards=2"), 0.3))
+    table, *_ = predict_study(frame, cells, [4], None, NODES_OF_FOUR)
+    assert "measured above linear at 2 cards" in table["notes"].iloc[0]
+
+
+def test_hybrid_sharding_is_left_to_the_measurements() -> None:
+    frame, cells = study((cell("mode=hsdp", "cards=2"), 1.0))
+    table, used, _ = predict_study(frame, cells, [4], None)
+    assert table.empty
+    assert used.tolist() == [False]
