@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -32,6 +33,7 @@ def plan_command(configs: list[Config], console: Console) -> int:
     if len({choose("plan.task", config.plan.task, TASKS) for config in configs}) > 1:
         raise ConfigError("plan.task", "is a sweep", "training or inference, one at a time")
     say = sayer(first.lang)
+    configs = training_once(configs)
     if first.plan.task == "inference":
         served = plan_serving(configs)
         refuse([one.reason for one in served if one.verdict == INVALID], len(served), console)
@@ -47,6 +49,17 @@ def plan_command(configs: list[Config], console: Console) -> int:
     for table in tables:
         print_table(out, table, say)
     return 0
+
+
+def training_once(configs: Sequence[Config]) -> list[Config]:
+    """The cells of a grid that train or serve, each once: a preset's collectives and repeats need nothing else.
+
+    Raises ConfigError where there is none.
+    """
+    once = {repr(replace(c, repeat=0)): c for c in configs if c.benchmark.name == "finetune"}
+    if not once:
+        raise ConfigError("benchmark", f"{configs[0].benchmark.name} has no memory to plan", "benchmark=finetune")
+    return list(once.values())
 
 
 def refuse(wrong: Sequence[str], cells: int, console: Console) -> None:

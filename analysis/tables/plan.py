@@ -66,7 +66,13 @@ def components_view(planned: Sequence[Planned]) -> Table:
         assert need is not None
         return (one.config.cards, *(need.components[name] / GIB for name in COMPONENTS), need.phase)
 
-    return Table("plan_components", "By component, on the fullest rank", columns, _grouped(planned, values))
+    waits = [one for one in planned if one.cell and one.cell.mode.shard == "full" and one.cell.grad_accum > 1]
+    notes = [
+        "Fully sharded cells that accumulate keep whole fp32 gradients between their micro-batches (gradients above); "
+        "mode=zero3 keeps a share and communicates in each."
+    ]
+    title = "By component, on the fullest rank"
+    return Table("plan_components", title, columns, _grouped(planned, values), tuple(notes if waits else ()))
 
 
 def smallest_view(planned: Sequence[Planned]) -> Table:

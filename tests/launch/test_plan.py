@@ -73,3 +73,23 @@ def test_training_and_serving_are_not_planned_at_once(cardscale: CardScale) -> N
     done = cardscale("plan", "plan.task=training,inference", "machine=a100_80g")
     assert done.returncode == 2
     assert done.stderr.strip() == "plan.task: is a sweep; training or inference, one at a time"
+
+
+def test_a_preset_plans_its_training_cells_once(cardscale: CardScale) -> None:
+    done = cardscale("plan", "+study=scaling_7b", "machine=a100_80g", "repeat=0,1", "format=json")
+    assert done.returncode == 0, done.stderr
+    cells = [(cell["mode"], cell["cards"]) for cell in json.loads(done.stdout)]
+    assert sorted(cells) == sorted((mode, n) for mode in ("ddp", "fsdp", "tp", "pp") for n in (1, 2, 4, 8))
+
+
+def test_collectives_have_nothing_to_plan(cardscale: CardScale) -> None:
+    done = cardscale("plan", "benchmark=collectives", "cards=2", "machine=a100_80g")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "benchmark: collectives has no memory to plan; benchmark=finetune"
+
+
+def test_gradients_that_wait_between_micro_batches_are_explained(cardscale: CardScale) -> None:
+    fsdp = cardscale("plan", *SEVEN, "mode=fsdp", "cards=8", "machine=a100_80g").stdout
+    assert "keep whole fp32 gradients between their micro-batches" in " ".join(fsdp.split())
+    tensor = cardscale("plan", *SEVEN, "mode=tp", "cards=8", "machine=a100_80g").stdout
+    assert "keep whole fp32 gradients" not in " ".join(tensor.split())
