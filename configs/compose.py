@@ -165,7 +165,7 @@ def rewrite(overrides: Iterable[str]) -> list[str]:
         elif match := re.fullmatch(r"prices=(.*)", override):
             names = [name for name in match[1].strip("[]").split(",") if name]
             result.append(f"price_sheets=[{','.join(map(_quoted, names))}]")
-        elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir|out)=([^'\"].*)", override):
+        elif match := re.fullmatch(r"(source|model\.path|data\.text|results_dir|out|a|b)=([^'\"].*)", override):
             result.append(f"{match[1]}={_quoted(match[2])}")
         elif match := re.fullmatch(r"machine=([\w,]+)", override):
             # a machine may be called by a bare number, which Hydra would not take for a name

@@ -298,6 +298,8 @@ class Config:
     price_sheets: list[str] = field(default_factory=list)  # empty: the example sheet, and the decision says so
     source: Optional[str] = None  # a measurement CSV to read instead of a study
     to: Optional[str] = None  # what `export` writes: pytest-benchmark | csv | parquet | mlflow
+    a: Optional[str] = None  # the study, or measurement CSV, that `compare` holds `b` against
+    b: Optional[str] = None
     out: Optional[str] = None  # the file that `export` writes; for mlflow a tracking URI or a folder
     report_dir: Optional[str] = None  # where a report's files go; None: <study>/report, for a source CSV nowhere
     gate: str = "on"  # on: a cell that cannot fit is recorded infeasible and not run

@@ -12,6 +12,7 @@ COMMANDS = {
     "decide": "how many cards, in which mode, at which tier: cardscale decide study=demo workload.deadline_hours=24",
     "doctor": "what this machine is and what would go wrong on it: cardscale doctor machine=h100_80g cards=8",
     "guide": "the three-step test, one command at a time: cardscale guide study=NAME",
+    "compare": "two studies side by side, and which differences are real: cardscale compare a=before b=after",
     "import": "nccl-tests, hf-trainer or measurements into a study: cardscale import nccl-tests FILE [study=NAME]",
     "export": "a study for other tools: cardscale export study=demo to=pytest-benchmark out=demo.json",
 }

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "decide": "launch.decide:decide_command",
     "guide": "launch.guide:guide_command",
     "doctor": "launch.doctor:doctor_command",
+    "compare": "launch.compare:compare_command",
     "export": "launch.export:export_command",
 }
 FLAGS = ("-m", "--multirun", "--help", "-h", "--cfg", "--show")

@@ -9,12 +9,14 @@ parallel (at most 1/8 lost), 60 to 75 % for tensor and pipeline parallel (a quar
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.cost.tiers import TierArrays
+if TYPE_CHECKING:  # costs are computed with these bands: importing it here would be a circle
+    from analysis.cost.tiers import TierArrays
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -72,7 +72,7 @@ def compare_modes(frame: pd.DataFrame) -> pd.DataFrame:
     )
     pairs = pairs[first & (pairs["mode_a"] != pairs["mode_b"])].reset_index(drop=True)
     repeated = (pairs["runs_a"] > 1) & (pairs["runs_b"] > 1)
-    error, free = _difference_error(pairs, repeated)
+    error, free = difference_error(pairs, repeated)
     difference = pairs["log_rate_a"] - pairs["log_rate_b"]
     half = stdtrit(free, 0.975) * error
     table = pd.DataFrame(
@@ -97,8 +97,7 @@ def _by_work_and_mode(frame: pd.DataFrame) -> pd.DataFrame:
 
     between: standard error of the mean log rate over runs, NaN for one run. within: the same from the steps alone.
     """
-    measured = is_measured(frame) & texts(frame, "benchmark").isin(["", "finetune"]).to_numpy()
-    frame = frame[measured].reset_index(drop=True)
+    frame = training_runs(frame)
     keys = pd.DataFrame({name: texts(frame, name) for name in SAME_WORK if name in frame.columns})
     rows = pd.DataFrame(
         {
@@ -106,20 +105,40 @@ def _by_work_and_mode(frame: pd.DataFrame) -> pd.DataFrame:
             "mode": texts(frame, "parallel.mode"),
             "model": texts(frame, "workload.model"),
             "cards": numbers(frame, "parallel.cards"),
-            "log_rate": np.log(numbers(frame, "throughput.tokens_per_s")),
-            "squared_error": (np.log(numbers(frame, HIGH) / numbers(frame, LOW)) / (2 * 1.96)) ** 2,
         }
     )
-    by = rows.groupby(["work", "mode"], sort=False)
-    table = by.agg(model=("model", "first"), cards=("cards", "first"), runs=("log_rate", "size"))
-    table["log_rate"] = by["log_rate"].mean()
-    table["between"] = by["log_rate"].std() / np.sqrt(table["runs"])
-    table["within"] = np.sqrt(by["squared_error"].mean() / table["runs"])
-    return table.reset_index()
+    table = rows.groupby(["work", "mode"], sort=False)[["model", "cards"]].first()
+    return table.join(mean_log_rates(frame, rows[["work", "mode"]])).reset_index()
 
 
-def _difference_error(pairs: pd.DataFrame, repeated: pd.Series[bool]) -> tuple[pd.Series[float], pd.Series[float]]:
-    """(standard error of the difference of log rates, degrees of freedom): Welch's where both modes have repeats."""
+def training_runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """The measured fine-tuning cells of `frame`, with a fresh index."""
+    measured = is_measured(frame) & texts(frame, "benchmark").isin(["", "finetune"]).to_numpy()
+    return frame[measured].reset_index(drop=True)
+
+
+def mean_log_rates(runs: pd.DataFrame, by: pd.DataFrame) -> pd.DataFrame:
+    """One row a group of `runs` that agree in `by` (same index), indexed by its columns: runs, log_rate, two errors.
+
+    log_rate: mean of the logarithm of tokens/s. between: its standard error over runs, NaN for one run. within: the
+    same from the steps' recorded 95 % intervals alone.
+    """
+    rows = by.assign(
+        log_rate=np.log(numbers(runs, "throughput.tokens_per_s")),
+        squared_error=(np.log(numbers(runs, HIGH) / numbers(runs, LOW)) / (2 * 1.96)) ** 2,
+    )
+    groups = rows.groupby(list(by.columns), sort=False)
+    table = groups.agg(runs=("log_rate", "size"), log_rate=("log_rate", "mean"))
+    table["between"] = groups["log_rate"].std() / np.sqrt(table["runs"])
+    table["within"] = np.sqrt(groups["squared_error"].mean() / table["runs"])
+    return table
+
+
+def difference_error(pairs: pd.DataFrame, repeated: pd.Series[bool]) -> tuple[pd.Series[float], pd.Series[float]]:
+    """(standard error of the difference of log rates, degrees of freedom): Welch's where both sides have repeats.
+
+    pairs: `mean_log_rates` of both, with the suffixes _a and _b. repeated: which pairs have repeats on both sides.
+    """
     within = (pairs["within_a"] ** 2 + pairs["within_b"] ** 2) ** 0.5
     between = (pairs["between_a"] ** 2 + pairs["between_b"] ** 2) ** 0.5
     error = within.where(~repeated, pd.concat([between, within], axis=1).max(axis=1))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from analysis.text.compare import COMPARE
 from analysis.text.figures import FIGURES
 from analysis.text.methods import METHODS
 from analysis.text.page import PAGE
@@ -15,7 +16,7 @@ from configs.errors import choose
 
 LANGUAGES = ("en", "zh")
 Say = Callable[..., str]
-CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES, **PAGE, **METHODS}
+CATALOGUE: Mapping[str, tuple[str, str]] = {**REPORT, **FIGURES, **PAGE, **METHODS, **COMPARE}
 
 
 def sayer(lang: str) -> Say:
