@@ -43,7 +43,9 @@ class Guide:
 
 @dataclass(frozen=True)
 class Figure:
-    """name: for files and scripts. note: what to know. x_log: base 2 ticks the points themselves (counts, sizes)."""
+    """name: for files and scripts. note: what to know. x_log: base 2 ticks the points themselves (counts, sizes).
+    x_bytes: whether x is in bytes, written as 64Ki.
+    """
 
     name: str
     title: str
@@ -53,6 +55,7 @@ class Figure:
     guides: tuple[Guide, ...] = ()
     kind: Kind = "lines"
     x_log: Literal[0, 2, 10] = 0
+    x_bytes: bool = False
     y_log: bool = False
     note: str = ""
 

@@ -33,6 +33,7 @@ def bandwidth_figure(collectives: pd.DataFrame, say: Say) -> Figure | None:
         y_label=say("figure.busbw_axis"),
         curves=tuple(curves),
         x_log=2,
+        x_bytes=True,
         y_log=True,
         note=say("figure.bandwidth_note"),
     )

@@ -163,7 +163,7 @@ def _scales(axes: Axes, figure: Figure) -> None:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(spread(counts)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value, figure.x_bytes)))
     limits = y_limits(figure)
     if figure.y_log:
         axes.set_yscale("log")
@@ -186,9 +186,9 @@ def spread(values: Sequence[float], most: int = 9) -> list[float]:
     return [values[round(i * step)] for i in range(most)]
 
 
-def short_number(value: float) -> str:
-    """`64Ki` for powers of two from 1,024 on, else up to four digits: `0.05`, `12,000`."""
-    for power, letter in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
+def short_number(value: float, is_bytes: bool = False) -> str:
+    """Up to four digits below 1,000, and whole numbers from there on: `0.05`, `12,000`. Bytes as `64Ki` where exact."""
+    for power, letter in ((30, "Gi"), (20, "Mi"), (10, "Ki")) if is_bytes else ():
         if value >= 2**power and value % 2**power == 0:
             return f"{value / 2**power:g}{letter}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

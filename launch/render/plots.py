@@ -115,7 +115,7 @@ def _hover(curve: Curve, figure: Figure, name: str, place: int) -> str:
     if low is not None and high is not None and low != high:
         what += f" [{short_number(low)}, {short_number(high)}]"
     label = f": {curve.labels[place]}" if curve.labels else ""
-    across = short_number(x) if isinstance(x, float) else x
+    across = short_number(x, figure.x_bytes) if isinstance(x, float) else x
     lines = [f"{name}{label}", f"{figure.x_label}: {across}" if figure.x_label else across, f"{figure.y_label}: {what}"]
     return "<br>".join(map(text, lines))
 
@@ -187,7 +187,7 @@ def _x_axis(figure: Figure) -> dict[str, Any]:
     values = sorted({float(x) for curve in figure.curves for x in curve.x})
     if figure.x_log == 2:
         shown = spread(values)
-        return {"type": "log", "tickvals": shown, "ticktext": [short_number(value) for value in shown]}
+        return {"type": "log", "tickvals": shown, "ticktext": [short_number(value, figure.x_bytes) for value in shown]}
     if figure.x_log:
         return {"type": "log", **_powers(values[0], values[-1])} if values else {"type": "log"}
     return {}

@@ -74,7 +74,12 @@ def test_a_limit_is_firm_and_its_warning_line_dashed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1024, "1Ki"), (4 * 2**20, "4Mi"), (12000, "12,000"), (0.05, "0.05"), (1.5, "1.5"), (64, "64")]
+    ("value", "text"), [(1024, "1,024"), (12000, "12,000"), (0.05, "0.05"), (1.5, "1.5"), (64, "64")]
 )
 def test_ticks_are_short(value: float, text: str) -> None:
     assert short_number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(512, "512"), (1024, "1Ki"), (4 * 2**20, "4Mi"), (1000, "1,000")])
+def test_sizes_are_in_binary_units_where_those_are_exact(value: float, text: str) -> None:
+    assert short_number(value, is_bytes=True) == text

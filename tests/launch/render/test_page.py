@@ -243,6 +243,17 @@ def test_the_page_in_chinese_has_no_english_heading() -> None:
     assert [heading for heading in headings if not re.search(r"[一-鿿]", heading)] == []
 
 
+@needs_plotly
+def test_sizes_are_in_binary_units_and_cards_and_money_are_not() -> None:
+    figures = {figure.name: figure for figure in _report().figures}
+    assert plots.plot(figures["bandwidth"])["layout"]["xaxis"]["ticktext"] == ["1Ki", "2Ki", "4Ki"]
+    speedup = figures["speedup"]
+    curve = replace(speedup.curves[0], x=(1024.0,), y=(2048.0,), low=(None,), high=(None,), labels=())
+    drawn = plots.plot(replace(speedup, curves=(curve,)))
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["1,024"]
+    assert "cards: 1,024<br>speedup over 1 card: 2,048" in drawn["data"][0]["hovertext"][0]
+
+
 def test_a_table_too_long_for_a_browser_shows_its_first_rows_and_says_so() -> None:
     report = _report()
     failures = next(table for table in report.tables if table.name == "failures")
