@@ -8,7 +8,7 @@ COMMANDS = {
     "run": "measure one cell, or with -m a grid: cardscale run -m mode=ddp,tp cards=1,2,4,8",
     "plan": "does it fit, and if not, what makes it fit: cardscale plan model=llama2_7b machine=a100_80g cards=1,8",
     "predict": "throughput at counts that were not measured: cardscale predict study=demo cards=16,32,64",
-    "report": "a study, or a measurement CSV, as tables: cardscale report study=demo",
+    "report": "a study, or a measurement CSV, as tables, figures and a page: cardscale report study=demo",
     "decide": "how many cards, in which mode, at which tier: cardscale decide study=demo workload.deadline_hours=24",
     "doctor": "what this machine is and what would go wrong on it: cardscale doctor machine=h100_80g cards=8",
     "guide": "the three-step test, one command at a time: cardscale guide study=NAME",
