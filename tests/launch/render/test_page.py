@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,6 +60,17 @@ def _report(mode: str = "ddp", message: str = "out of memory", lang: str = "en",
     return make_report("s", cells, more.pop("collectives", collectives), quotes, lang=lang)
 
 
+@cache
+def _text() -> str:
+    """The page of the report without any special wish: several tests read it."""
+    return page(_report())
+
+
+@cache
+def _read() -> _Page:
+    return _Page(_text())
+
+
 class _Page(HTMLParser):
     """Tags, texts by section, and the cells of tables with their attributes and texts."""
 
@@ -101,7 +113,7 @@ class _Page(HTMLParser):
 
 
 def test_the_decision_comes_first_and_every_section_is_there_in_its_order() -> None:
-    read = _Page(page(_report()))
+    read = _read()
     asked = ["decision", "scaling", "efficiency", "memory", "pareto", "cost", "breakdown", "bandwidth", "failures"]
     assert list(read.sections) == [*asked, "environment"]
     assert "Rent 1 card" in read.sections["decision"]
@@ -111,7 +123,7 @@ def test_the_decision_comes_first_and_every_section_is_there_in_its_order() -> N
 
 @needs_plotly
 def test_every_section_that_has_a_figure_shows_it() -> None:
-    text = page(_report())
+    text = _text()
     found = re.findall(r'<section id="(\w+)">|data-figure="(\w+)"', text)
     section, placed = "", {}
     for name, figure in found:
@@ -160,13 +172,13 @@ def test_the_tier_switch_holds_the_low_and_high_of_the_cost_tables_cells() -> No
 
 
 def test_every_tier_of_every_quote_can_be_chosen_with_its_currency() -> None:
-    options = [given for tag, given in _Page(page(_report())).tags if tag == "option" and "data-tier" in given]
+    options = [given for tag, given in _read().tags if tag == "option" and "data-tier" in given]
     chosen = [(given["data-quote"], given["data-tier"], given["data-currency"]) for given in options]
     assert chosen == [("jiangsu", "hourly", "CNY"), ("jiangsu", "monthly", "CNY"), ("cloud", "spot", "USD")]
 
 
 def test_one_currency_needs_no_switch() -> None:
-    several, one = page(_report()), page(_report(quotes=QUOTES[:1]))
+    several, one = _text(), page(_report(quotes=QUOTES[:1]))
     assert 'id="switch-currency"' in several
     assert 'id="switch-currency"' not in one
 
@@ -196,7 +208,7 @@ def test_plotly_gets_texts_whose_tags_are_text() -> None:
 
 
 def test_the_page_asks_the_network_for_nothing() -> None:
-    read = _Page(page(_report()))
+    read = _read()
     assert not [given for _, given in read.tags if "src" in given]
     assert [given["href"] for tag, given in read.tags if "href" in given and not given["href"].startswith("#")] == []
     policy = next(given["content"] for _, given in read.tags if given.get("http-equiv") == "Content-Security-Policy")
@@ -205,7 +217,7 @@ def test_the_page_asks_the_network_for_nothing() -> None:
 
 
 def test_the_page_is_made_for_phones_and_for_paper() -> None:
-    text = page(_report())
+    text = _text()
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
     assert "@media print" in text
     assert "@media (max-width:" in text
