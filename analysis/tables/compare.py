@@ -39,9 +39,11 @@ def compare_view(cells: pd.DataFrame, a: str, b: str, say: Say) -> Table:
 
 
 def compare_summary(cells: pd.DataFrame, a: str, b: str, say: Say) -> str:
-    """One sentence: in how many cells `b` is really faster, and slower."""
+    """In how many cells `b` is really faster, and slower; and how many of these differences no repeat bears out."""
     faster, slower = (int((cells["differs"] & way).sum()) for way in (cells["ratio"] > 1, cells["ratio"] < 1))
-    return say("compare.summary", a=plain(a), b=plain(b), faster=faster, slower=slower, total=len(cells))
+    said = say("compare.summary", a=plain(a), b=plain(b), faster=faster, slower=slower, total=len(cells))
+    single = int((cells["differs"] & (cells["basis"] == "steps")).sum())
+    return f"{said} {say('compare.single', count=single)}" if single else said
 
 
 def _verdict(differs: bool, ratio: float, basis: str, say: Say) -> str:

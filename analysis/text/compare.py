@@ -15,6 +15,11 @@ COMPARE: dict[str, tuple[str, str]] = {
         "在 {total} 个共有单元中，{b} 显著快于 {a} 的有 {faster} 个，显著慢的有 {slower} 个；"
         "其余可能是偶然，或无法判断。",
     ),
+    "compare.single": (
+        "{count} of these differences rest on single runs, whose spread from run to run is not known: measure repeats "
+        "(repeat=0,1,2) before acting on them.",
+        "其中 {count} 个差异只依据单次运行，不同运行之间的离散程度未知：据此行动前请先重复测量（repeat=0,1,2）。",
+    ),
     "compare.only": ("only in {study}: {cells}", "仅 {study} 中有：{cells}"),
     "compare.cell": ("{model} {mode} on {cards}", "{model} {mode} {cards} 卡"),
     "compare.definition": (

@@ -50,6 +50,7 @@ def test_a_person_reads_which_cells_really_differ(cardscale: CardScale, studies:
     done = cardscale("compare", "a=before", "b=after")
     assert done.returncode == 0, done.stderr
     assert "significantly faster than before in 0 of 2 shared cells and slower in 1" in " ".join(done.stdout.split())
+    assert "1 of these differences rest on single runs" in " ".join(done.stdout.split())
     assert "slower: real in these runs" in done.stdout
     assert "may be chance" in done.stdout
     assert "only in after: m ddp on 4" in done.stdout
