@@ -22,6 +22,7 @@ class Activations:
 
     layer: Sizes  # kept by one layer
     layer_input: Sizes  # the part that checkpointing keeps instead
+    dear: Sizes  # of `layer`, what selective checkpointing keeps beside the input
     attention: Sizes  # of `layer`, what the attention kernel keeps
     head: Sizes  # final norm and the head's input, where the head is
     shared: Sizes  # rotary tables and the mask, once
@@ -62,6 +63,7 @@ def activations(roles: Roles) -> Activations:
     return Activations(
         layer=size.norms * norm + inputs + kept_attention + mlp,
         layer_input=residual * size.hidden * own_tokens,
+        dear=dear_bytes(roles, compute),
         attention=kept_attention,
         head=roles.last * (norm + head_input),
         shared=rotary + mask,
@@ -71,6 +73,14 @@ def activations(roles: Roles) -> Activations:
         loss=12.0 * vocab * tokens,
         residual=residual * size.hidden * own_tokens,
     )
+
+
+def dear_bytes(roles: Roles, compute: Sizes) -> Sizes:
+    """Of one layer's results of matrix products and of attention: q, k, v, attention's output with its log-sum-exp,
+    o_proj, gate, up, down. What benchmarks.training.recipe keeps under selective checkpointing."""
+    size, tokens, tp = roles.size, roles.tokens, roles.tp
+    split = (2 * size.query + 2 * size.key_value + 2 * size.intermediate) * compute / tp + 4 * size.heads / tp
+    return np.asarray((split + 2 * size.hidden * compute) * tokens, dtype=np.float64)
 
 
 def attention_bytes(roles: Roles, compute: Sizes) -> Sizes:

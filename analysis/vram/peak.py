@@ -67,11 +67,13 @@ def _moments(roles: Roles) -> list[Components]:
     again = (roles.micro_batches > 1).astype(np.float64)
     sharded = roles.fully_sharded
 
-    saved_layer = np.where(roles.checkpoint_full > 0, acts.layer_input, acts.layer)
+    dear = roles.checkpoint_selective * acts.dear
+    again_computed = (roles.checkpoint_full > 0) | (roles.checkpoint_selective > 0)
+    saved_layer = np.where(again_computed, acts.layer_input + dear, acts.layer)
     flying = in_flight(roles)
     saved = flying * (roles.layers * saved_layer + roles.last * acts.head) + acts.shared
-    casts = np.where(roles.checkpoint_full > 0, roles.autocast * 2.0 * full.head, acts.weight_casts)
-    recomputed = np.where(roles.checkpoint_full > 0, acts.layer, 0.0)
+    casts = np.where(again_computed, roles.autocast * 2.0 * full.head, acts.weight_casts)
+    recomputed = np.where(again_computed, np.maximum(acts.layer - dear, 0.0), 0.0)
     pipe = _pipeline_buffers(roles, acts)
 
     # gradients as they come out of backward: whole on each rank, in the parameter's or the gathered dtype

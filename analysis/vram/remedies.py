@@ -84,7 +84,7 @@ def changes(config: Config, modes: Mapping[str, Mode]) -> Iterator[Change]:
     if isinstance(config.micro_batch, int) and config.micro_batch > 1:
         costs = "the same batch in smaller pieces: less work at once for the card"
         yield Change("micro_batch=1", "micro_batch", 1.0, costs, micro_batch=1)
-    if recipe.checkpointing == "none":
+    if recipe.checkpointing != "full":
         words = "recipe.checkpointing=full"
         changed = replace(recipe, checkpointing="full")
         yield Change(words, "checkpointing", 2.0, "the forward pass again: a third more compute", recipe=changed)
