@@ -138,7 +138,7 @@ def make_record(
         workload=_workload(cell, device) | found.get("workload", {}),
         parallel=_parallel(cell),
         throughput=of_this_card(throughput, cell.machine, device.get("name")),
-        memory=found.get("memory", {}),
+        memory=_memory(found),
         device=with_energy_per_token(device, throughput.get("tokens_per_s")),
         collectives=found.get("collectives", []),
         storage=found.get("storage", []),
@@ -156,6 +156,12 @@ def of_this_card(throughput: dict[str, Any], machine: Machine, card_name: str | 
         return throughput
     why = f"the card is {card_name}, and the peak is that of machine={machine.name}"
     return throughput | {"mfu": None, "mfu_causal": None, "mfu_blank_because": why}
+
+
+def _memory(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured; `predicted` is for the launcher to fill, and null in a record that torchrun alone made."""
+    memory: dict[str, Any] = measured.get("memory", {})
+    return memory | {"predicted": None} if memory else memory
 
 
 def _workload(cell: Cell, device: Mapping[str, Any]) -> dict[str, Any]:

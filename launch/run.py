@@ -21,7 +21,7 @@ from launch.ranks.cards import check_cards, visible_cards
 from launch.study.budget import check_budget, find_tariff
 from launch.study.collectives import store_link_model, write_nccl_tests_files
 from launch.study.interrupts import Interrupts
-from launch.study.memory import GATES
+from launch.study.memory import GATES, cannot_fit
 from launch.study.pairs import say_pairs
 from launch.study.progress import Progress
 from launch.study.sheets import DEFAULT_SHEET, load_sheets
@@ -75,7 +75,7 @@ def run_command(configs: list[Config], console: Console) -> int:
             console.print(str(error), markup=False, highlight=False)
         raise wrong[-1]
     missing = [cell for cell in cells if must_run(find_record(study, cell.cell_id), first.retry)]
-    check_cards(missing)
+    check_cards(cell for cell in missing if first.gate == "off" or cannot_fit(cell) is None)
     try:
         study.mkdir(parents=True, exist_ok=True)
     except OSError as error:
