@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from configs.cell import Cell, resolve
 from configs.compose import compose_config
+from tests.warm_cli import WarmCli
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -50,16 +51,29 @@ def cell_of() -> Callable[..., Cell]:
     return make_cell
 
 
+@pytest.fixture(scope="session")
+def warm_cli() -> Iterator[WarmCli]:
+    cli = WarmCli()
+    yield cli
+    cli.close()
+
+
 @pytest.fixture
-def cardscale(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The console script, run in an empty folder."""
+def cardscale(tmp_path: Path, warm_cli: WarmCli) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line, run in an empty folder: through the console script itself where a process's start matters.
+
+    That is `run`, which starts ranks, and `doctor`, which loads the driver's library from the environment's path.
+    """
     script = Path(sys.executable).parent / "cardscale"
 
     def call(*words: str, cwd: Path = tmp_path, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "COLUMNS": "120", **variables}
+        if words and words[0] not in ("run", "doctor"):
+            return warm_cli.call(list(words), cwd, environment)
         return subprocess.run(
             [str(script), *words],
             cwd=cwd,
-            env={**os.environ, "COLUMNS": "120", **variables},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=600,

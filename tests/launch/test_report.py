@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -115,21 +114,16 @@ def test_json_stands_alone_on_standard_output(cardscale: Run, study: Path) -> No
     assert "written into results/runs/s/report: " in done.stderr
 
 
-def test_a_study_moved_elsewhere_reports_the_same_numbers(cardscale: Run, study: Path, tmp_path: Path) -> None:
-    here = cardscale("report", "study=s", "format=json")
-    archive = shutil.make_archive(str(tmp_path / "s"), "zip", study.parent, "s")
-    shutil.unpack_archive(archive, tmp_path / "elsewhere" / "runs")
-    there = cardscale("report", "study=s", "results_dir=elsewhere/runs", "format=json")
-    assert there.stdout == here.stdout
-
-
 def test_the_files_hold_every_digit_and_every_cell(cardscale: Run, study: Path) -> None:
-    cardscale("report", "study=s")
+    assert cardscale("report", "study=s").returncode == 0
     scaling = pd.read_csv(study / "report" / "scaling.csv")
     assert list(scaling["cards"]) == [1, 2, 4]
     assert scaling["speedup"][1] == pytest.approx(1.9, rel=1e-12)
     markdown = (study / "report" / "report.md").read_text(encoding="utf-8")
     assert "## Scaling" in markdown and "rank 3: SIGKILL" in markdown
+    for name in ("scaling", "cost", "failures"):
+        csv, parquet = (study / "report" / f"{name}.{kind}" for kind in ("csv", "parquet"))
+        assert len(pd.read_parquet(parquet)) == len(pd.read_csv(csv)) > 0
 
 
 def test_a_study_of_failures_alone_is_still_reported(cardscale: Run, tmp_path: Path) -> None:
@@ -176,12 +170,15 @@ def test_a_wrong_choice_is_one_line_and_exit_code_2(cardscale: Run, study: Path,
 
 def test_files_of_an_earlier_report_go_and_other_files_stay(cardscale: Run, study: Path) -> None:
     folder = study / "report"
-    cardscale("report", "study=s")
+    folder.mkdir()
+    (folder / "failures.csv").write_text("of a report when a cell had failed", encoding="utf-8")
+    (folder / ".written").write_text("failures.csv\n", encoding="utf-8")
     (folder / "notes.csv").write_text("mine", encoding="utf-8")
     (study / "cells" / "m-ddp-4" / "record.json").unlink()
-    cardscale("report", "study=s")
+    assert cardscale("report", "study=s").returncode == 0
     assert not (folder / "failures.csv").exists()
     assert (folder / "notes.csv").read_text(encoding="utf-8") == "mine"
+    assert "scaling.csv" in (folder / ".written").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_listing_from_elsewhere_removes_nothing_outside_the_report(
@@ -193,10 +190,3 @@ def test_a_listing_from_elsewhere_removes_nothing_outside_the_report(
     (study / "report" / ".written").write_text("../../../../precious.txt\n", encoding="utf-8")
     assert cardscale("report", "study=s").returncode == 0
     assert outside.exists()
-
-
-def test_parquet_holds_the_same_rows_as_csv(cardscale: Run, study: Path) -> None:
-    cardscale("report", "study=s")
-    for name in ("scaling", "cost", "failures"):
-        csv, parquet = (study / "report" / f"{name}.{kind}" for kind in ("csv", "parquet"))
-        assert len(pd.read_parquet(parquet)) == len(pd.read_csv(csv)) > 0
